@@ -61,7 +61,7 @@ struct Traffic {
   /// Without the streams of the side channel, which begin and end by themselves.
   Footprint now() const {
     Footprint out = Footprint::now();
-    for (const int host : {0, 1}) out.descriptors -= EngineDoor::everyStream(rig.engine(host));
+    for (const int host : {0, 1}) out.descriptors -= static_cast<int>(EngineDoor::everyStream(rig.engine(host)));
     return out;
   }
   void lift() const {

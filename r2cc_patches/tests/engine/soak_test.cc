@@ -1,5 +1,4 @@
 // Long runs: random cases of the fault table, and thousands of flaps that may leave nothing behind.
-#include <dirent.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +8,7 @@
 #include <set>
 
 #include "check.h"
+#include "own_process.h"
 #include "rig/door.h"
 #include "rig/faults.h"
 
@@ -17,21 +17,12 @@ using namespace r2cc::fake;
 
 namespace {
 
-int entries(const char* directory) {
-  DIR* dir = opendir(directory);
-  if (dir == nullptr) return -1;
-  int count = 0;
-  while (readdir(dir) != nullptr) count++;
-  closedir(dir);
-  return count;
-}
+using check::threads;
 
-int descriptors() { return entries("/proc/self/fd"); }
 int descriptors(Rig& rig) {
-  return descriptors() -
+  return check::descriptors() -
          static_cast<int>(EngineDoor::everyStream(rig.engine(0)) + EngineDoor::everyStream(rig.engine(1)));
 }
-int threads() { return entries("/proc/self/task"); }
 
 /// The count once it has stood still for 250 ms: a thread that was joined stays listed until the kernel has buried it.
 int threadsAtRest() {
@@ -242,13 +233,13 @@ TEST(net_flaps_are_damped) {
 
 TEST(net_engines_leave_nothing_behind) {
   CHECK_EQ(runCase({}), "");  // what is made once and kept is there: TSan's own thread
-  const int fds = descriptors();
+  const int fds = check::descriptors();
   const int tasks = threadsAtRest();
   for (int i = 0; i < 20; i++) {
     Case c;
     c.seed = static_cast<uint64_t>(i);
     CHECK_EQ(runCase(c), "");
   }
-  CHECK_EQ(descriptors(), fds);
+  CHECK_EQ(check::descriptors(), fds);
   CHECK_EQ(threadsAtRest(), tasks);
 }

@@ -1,7 +1,6 @@
 // The door of a lane's listening socket, with the fork's real socket transport on loopback: who gets in, and who cannot
 // keep others out.
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "base/clock.h"
 #include "check.h"
 #include "inner/inner_net.h"
+#include "own_process.h"
 #include "rig/caller.h"
 #include "rig/socket_pair.h"
 
@@ -25,15 +25,6 @@ constexpr int kTypeNetSocket = 3;
 constexpr size_t kMagicAt = 32;  // in a handle: behind a socket address, aligned
 
 void quiet(ncclDebugLogLevel, unsigned long, const char*, int, const char*, ...) {}
-
-/// Descriptors of this process.
-size_t descriptors() {
-  size_t count = 0;
-  DIR* dir = opendir("/proc/self/fd");
-  while (dir != nullptr && readdir(dir) != nullptr) count++;
-  if (dir != nullptr) closedir(dir);
-  return count;
-}
 
 /// A locked listen, as the receiver of a lane makes it.
 class Listening {
@@ -113,7 +104,7 @@ void exchange(void* sender, void* receiver) {
 
 /// Forty callers who say nothing, or half of it, come before the one who is expected.
 TEST(net_gate_silent_callers_hold_nobody_up) {
-  const size_t before = descriptors();
+  const int before = check::descriptors();
   {
     Listening door;
     std::vector<std::unique_ptr<Caller>> silent;
@@ -123,18 +114,18 @@ TEST(net_gate_silent_callers_hold_nobody_up) {
       if (i % 2 == 0) silent.back()->say({0x88, 0x77, 0x66});  // as the secret begins
     }
     CHECK(door.accept(msToNs(20)) == nullptr);
-    const size_t held = descriptors();
+    const int held = check::descriptors();
     CHECK(held <= before + 40 + 16 + 4);  // theirs, the queue, the listen
     void* sender = door.dial(kSecret);
     exchange(sender, door.accept(msToNs(2000)));
     CHECK(door.refused >= 40);
   }
-  CHECK_EQ(descriptors(), before);
+  CHECK_EQ(check::descriptors(), before);
 }
 
 /// What NCCL's own accept would take for the sender, and what it would write outside of its comm for.
 TEST(net_gate_only_the_secret_opens_it) {
-  const size_t before = descriptors();
+  const int before = check::descriptors();
   {
     Listening door;
     const uint64_t told = [&] {
@@ -167,7 +158,7 @@ TEST(net_gate_only_the_secret_opens_it) {
     void* sender = door.dial(kSecret);
     exchange(sender, door.accept(msToNs(2000)));
   }
-  CHECK_EQ(descriptors(), before);
+  CHECK_EQ(check::descriptors(), before);
 }
 
 /// What a broken peer puts into a handle would be indexed with, or followed.

@@ -1,7 +1,6 @@
 // Encrypted comms of the fork's own socket transport over loopback: what they carry, who gets in, and who cannot keep
 // others out.
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "check.h"
+#include "own_process.h"
 #include "rig/caller.h"
 #include "rig/socket_pair.h"
 
@@ -24,14 +24,6 @@ constexpr uint64_t kSecret = 0x1122334455667788;
 constexpr int kTypeNetSocket = 3;
 constexpr TlsKey kKey{9, 8, 7}, kOther{9, 8, 6};
 constexpr int64_t kLimitNs = msToNs(20000);
-
-size_t descriptors() {
-  size_t count = 0;
-  DIR* dir = opendir("/proc/self/fd");
-  while (dir != nullptr && readdir(dir) != nullptr) count++;
-  if (dir != nullptr) closedir(dir);
-  return count;
-}
 
 /// How many sockets the transport uses for a comm beside the first.
 struct Sockets {
@@ -120,7 +112,7 @@ class Lane {
 
 TEST(net_tls_lane_carries_messages_of_all_sizes) {
   (void)socketNet();
-  const size_t before = descriptors();
+  const int before = check::descriptors();
   for (const auto& [threads, each] : {std::pair("0", "1"), std::pair("2", "2")}) {
     const Sockets sockets(threads, each);
     Lane lane;
@@ -133,7 +125,7 @@ TEST(net_tls_lane_carries_messages_of_all_sizes) {
     }
     CHECK_EQ(lane.refused, 0u);
   }
-  CHECK_EQ(descriptors(), before);
+  CHECK_EQ(check::descriptors(), before);
 }
 
 /// Who has heard a greeting before may repeat it, and no more: callers who then say nothing, or anything, hold nobody
@@ -141,7 +133,7 @@ TEST(net_tls_lane_carries_messages_of_all_sizes) {
 TEST(net_tls_lane_strangers_with_the_greeting_hold_nobody_up) {
   (void)socketNet();
   const Sockets sockets("0", "1");
-  const size_t before = descriptors();
+  const int before = check::descriptors();
   {
     Lane lane;
     std::vector<std::unique_ptr<Caller>> strangers;
@@ -161,13 +153,13 @@ TEST(net_tls_lane_strangers_with_the_greeting_hold_nobody_up) {
     CHECK(lane.connected() && lane.pass(100000));
     CHECK(lane.refused >= 24);
   }
-  CHECK_EQ(descriptors(), before);
+  CHECK_EQ(check::descriptors(), before);
 }
 
 TEST(net_tls_lane_only_the_key_opens_it) {
   (void)socketNet();
   const Sockets sockets("0", "1");
-  const size_t before = descriptors();
+  const int before = check::descriptors();
   {
     Lane lane;
     for (const auto& key : {std::optional<TlsKey>(kOther), std::optional<TlsKey>()}) {
@@ -183,14 +175,14 @@ TEST(net_tls_lane_only_the_key_opens_it) {
     CHECK(spin(kLimitNs, [&] { return !lane.step() || lane.connected(); }));
     CHECK(lane.connected() && lane.pass(1000));
   }
-  CHECK_EQ(descriptors(), before);
+  CHECK_EQ(check::descriptors(), before);
 }
 
 /// In every state of a hand-shake, at either end.
 TEST(net_tls_lane_is_given_up_at_once) {
   (void)socketNet();
   const Sockets sockets("0", "1");
-  const size_t before = descriptors();
+  const int before = check::descriptors();
   for (int steps = 0; steps < 12; steps++) {
     Lane lane;
     lane.dial(kKey);
@@ -199,7 +191,7 @@ TEST(net_tls_lane_is_given_up_at_once) {
     if (!lane.connected()) lane.cancel();
     CHECK(nowNs() - began < msToNs(500));
   }
-  CHECK_EQ(descriptors(), before);
+  CHECK_EQ(check::descriptors(), before);
 }
 
 /// A lane that is lost while much of a message is on its way: fenced and closed, whatever is not sent.
@@ -207,7 +199,7 @@ TEST(net_tls_lane_is_lost_in_the_middle) {
   (void)socketNet();
   for (const auto& [threads, each] : {std::pair("0", "1"), std::pair("2", "1")}) {
     const Sockets sockets(threads, each);
-    const size_t before = descriptors();
+    const int before = check::descriptors();
     {
       Lane lane;
       lane.dial(kKey);
@@ -226,6 +218,6 @@ TEST(net_tls_lane_is_lost_in_the_middle) {
       CHECK_EQ(result, ncclRemoteError);
       CHECK(r2ccNetSocketOps.ended(lane.sender));
     }
-    CHECK_EQ(descriptors(), before);
+    CHECK_EQ(check::descriptors(), before);
   }
 }

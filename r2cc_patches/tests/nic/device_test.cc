@@ -1,9 +1,9 @@
 // A device that its driver gave up, and that is opened anew under a running job: what was made on it is dead for good,
 // and only what is made afterwards is of use.
-#include <filesystem>
 #include <thread>
 
 #include "check.h"
+#include "own_process.h"
 #include "rig/door.h"
 #include "rig/finish.h"
 
@@ -130,24 +130,19 @@ TEST(net_device_that_returns_after_a_day) {
 }
 
 TEST(net_device_that_is_lost_again_and_again_leaves_nothing_behind) {
-  const auto descriptors = [] {
-    size_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) count += entry.exists() ? 1 : 0;
-    return count;
-  };
   Rig rig(verbs(2));
   Stream& s = rig.stream(0, 1, 0, 900);
   letGo(s, 100);
   rig.start();
   CHECK(reached(rig, 100));
-  size_t first = 0;
+  int first = 0;
   for (int n = 1; n <= 4; n++) {
     lose(rig, n % 2);
     letGo(s, 100 + 100 * static_cast<uint64_t>(n));
     giveBack(rig, n % 2, (n + 1) / 2);
     CHECK(reached(rig, 100 + 100 * static_cast<uint64_t>(n)));
-    if (n == 2) first = descriptors();
+    if (n == 2) first = check::descriptors();
   }
-  CHECK(Rig::within(kLimitNs, [&] { return descriptors() <= first + 4; }));
+  CHECK(Rig::within(kLimitNs, [&] { return check::descriptors() <= first + 4; }));
   endOnRail0(rig, s);
 }

@@ -1,7 +1,6 @@
 #include "hostile.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/ip.h>
 #include <netinet/ip_icmp.h>
 #include <netinet/udp.h>
@@ -11,16 +10,10 @@
 #include <chrono>
 #include <cstdio>
 
+#include "own_process.h"
+
 namespace r2cc::fake {
 namespace {
-
-size_t entries(const char* folder) {
-  size_t count = 0;
-  DIR* dir = opendir(folder);
-  while (dir != nullptr && readdir(dir) != nullptr) count++;
-  if (dir != nullptr) closedir(dir);
-  return count;
-}
 
 uint16_t checksum(const std::vector<uint8_t>& bytes) {
   uint32_t sum = 0;
@@ -110,8 +103,8 @@ bool forgeRefusal(const NicAddress& victim, const NicAddress& supposedPeer, cons
 
 Footprint Footprint::now() {
   Footprint out;
-  out.descriptors = entries("/proc/self/fd");
-  out.threads = entries("/proc/self/task");
+  out.descriptors = check::descriptors();
+  out.threads = check::threads();
   FILE* file = fopen("/proc/self/statm", "re");
   long pages = 0;
   // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion,cert-err34-c): the kernel writes numbers

@@ -68,7 +68,7 @@ bool forgeRefusal(const NicAddress& victim, const NicAddress& supposedPeer, cons
 /// What must be the same after an attack as before it.
 struct Footprint {
   static Footprint now();
-  size_t descriptors = 0, threads = 0;
+  int descriptors = 0, threads = 0;
   int64_t residentKb = 0;
 };
 
