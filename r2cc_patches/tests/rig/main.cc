@@ -4,7 +4,7 @@
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
   return "race:persistentSocketThread\n";
 }
-// Their stacks must be known for that: they spin, and what the sanitizer remembers by default was once too short.
-extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() { return "history_size=4"; }
+// Their stacks must be known for that: they spin, and what the sanitizer remembers was too short twice. 7 is the most.
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() { return "history_size=7"; }
 
 int main(int argc, char** argv) { return r2cc::check::runTests(argc, argv); }
