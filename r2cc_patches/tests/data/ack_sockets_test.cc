@@ -108,13 +108,13 @@ TEST(net_acks_alone_are_taken_from_their_sockets) {
   };
   CHECK(Rig::within(kLimitNs, [&] { return !lost(Type::Hello).empty(); }));
   // Ports are used again: another program's datagrams may come, too.
-  const auto strangers = rig.engine(1).droppedByReason().stranger;
+  const uint64_t strangers = rig.engine(1).droppedByReason().stranger;
   turnAside(lost(Type::Hello), 1);  // of who sends: he has nothing to acknowledge
   CHECK(Rig::within(kLimitNs, [&] { return rig.engine(1).droppedByReason().stranger > strangers; }));
   CHECK_EQ(EngineDoor::held(rig.engine(1)).peers, 0u);
   rig.loseType(Type::Welcome, true), rig.loseType(Type::Hello, false);
   CHECK(Rig::within(kLimitNs, [&] { return !lost(Type::Welcome).empty(); }));
-  const auto malformed = rig.engine(0).droppedByReason().malformed;
+  const uint64_t malformed = rig.engine(0).droppedByReason().malformed;
   turnAside(lost(Type::Welcome), 0);  // of who receives, but no acknowledgement
   CHECK(Rig::within(kLimitNs, [&] { return rig.engine(0).droppedByReason().malformed > malformed; }));
   CHECK(s.sender->state() == End::State::Connecting);
