@@ -25,10 +25,10 @@ flags=(-std=c++17 -DNCCL_OS_LINUX -pthread -Isrc -I. -isystem ../build/net/inclu
   -Itests -isystem "$tree/plugin" -isystem "$tree/../transport/net_ib" -isystem "$cuda" "${extra[@]}")
 # The tests take as long again as everything else: `lint-cpp.sh all` (nightly) looks at them too. The fuzzers are
 # compiled by clang alone, with its own flags and headers.
-# nccl sees NCCL's private headers: g++ alone reads it, with all warnings as errors.
+# nccl and its tests see NCCL's private headers: g++ alone reads them, with all warnings as errors.
 folders=(src agree bench faults planner progress sim wire)
 [ "${1:-}" = all ] && folders+=(tests)
-mapfile -d '' -t sources < <(find "${folders[@]}" -name '*.cc' -not -path 'tests/fuzz/*' -print0 | sort -z)
+mapfile -d '' -t sources < <(find "${folders[@]}" -name '*.cc' -not -path 'tests/fuzz/*' -not -path 'tests/nccl/*' -print0 | sort -z)
 if [ "${1:-}" = changed ]; then
   base=${R2CC_CI_BASE:-$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || true)}
   if [ -z "$base" ] || [ "$(git rev-parse "$base")" = "$(git rev-parse HEAD)" ]; then base=$(git rev-parse -q --verify HEAD~1 || echo HEAD); fi

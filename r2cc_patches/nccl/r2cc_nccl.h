@@ -17,6 +17,9 @@ ncclResult_t r2ccGetDtree(const struct ncclComm* comm, int nodes, int node, int*
 ncclResult_t r2ccCommInit(struct ncclComm* comm);
 /// commFree, before the bootstrap closes.
 void r2ccCommFree(struct ncclComm* comm);
+/// ncclCommShrink with NCCL_SHRINK_ABORT and ncclCommRevoke, once what ran is aborted: an error that says that ranks
+/// are lost is no reason any more not to make a communicator of the others. Other errors stay.
+void r2ccForgetLostRanks(struct ncclComm* comm);
 /// ncclPrepareTasks, first: takes the decision that holds for this group. Sets `needConnect` where that needs it.
 ncclResult_t r2ccGroupEnter(struct ncclComm* comm, bool* needConnect);
 /// ncclCollPreconnect, first: where that is called because of `needConnect`, the connections that a schedule lacks.
