@@ -155,7 +155,7 @@ void check(const Request& request) {
   Problems problems("see harness/schemas/plan_request.schema.json and docs/internals/schedules.md");
   checkNodes(request, problems);
   checkCost(request.cost, problems);
-  if (ringFactor(request.op, 1) < 0) {
+  if (ringUse(request.op, 1, 1).load < 0) {
     problems.add("there is no op " + request.op +
                  ": allreduce, allgather, reducescatter, broadcast, reduce, sendrecv and alltoall are known");
   }

@@ -45,7 +45,7 @@ class Planning {
   explicit Planning(const Request& request)
       : request_(request),
         cluster_(request),
-        factor_(ringFactor(request.op, cluster_.ranks())),
+        use_(ringUse(request.op, cluster_)),
         parts_(request.channels > 0 ? request.channels : kMostParts),
         bytes_(static_cast<double>(request.bytes)),
         ring_(request.cycles.empty() ? ringOrder(cluster_) : requestOrder(cluster_)),
@@ -92,7 +92,7 @@ class Planning {
   }
 
   Choice choiceOf(Proposal proposal) const {
-    Estimate estimate(cluster_, request_.cost, std::move(proposal.drafts), factor_);
+    Estimate estimate(cluster_, request_.cost, std::move(proposal.drafts), use_);
     estimate.atLeast(proposal.railsUsPerByte);
     return {std::move(proposal), std::move(estimate)};
   }
@@ -147,7 +147,7 @@ class Planning {
   /// What runs while every NIC is whole; `slower`: while all nodes are by so much slower.
   double wholeUs(double slower = 1) const {
     if (rivals_.count() > 0) return rivals_.healthyUs(rivals_.chosen(bytes_), bytes_, slower);
-    return healthyUs(cluster_, request_.cost, bytes_, factor_, slower);
+    return healthyUs(cluster_, request_.cost, bytes_, use_, slower);
   }
   /// With several ranks a node chains can be faster than what runs where no node is slower than the fastest. That some
   /// are is no gain.
@@ -307,7 +307,7 @@ class Planning {
 
   const Request& request_;
   const Cluster cluster_;
-  const double factor_;
+  const RingUse use_;
   const int parts_;
   const double bytes_;
   const std::vector<int> ring_;

@@ -132,7 +132,7 @@ Running::Running(const Question& question, const State& state)
     boundUs_ = planner::boundUs(planner::Cluster(left), question.op, static_cast<double>(question.bytes));
   }
   if (question.pieces > 0) cutInto(question.pieces);
-  const double factor = planner::ringFactor(question.op, state.hosts * question.ranksPerNode);
+  const double factor = planner::ringUse(question.op, state.hosts * question.ranksPerNode, question.ranksPerNode).load;
   streams_ = streamsOf(plan_, question.cost, question.ranksPerNode, factor);
   name_ = planner::name(plan_.schedule);
   if (asNccl()) takeWhatNcclTakes();

@@ -14,7 +14,7 @@ constexpr int kMostPieces = 32;
 
 }  // namespace
 
-Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> drafts, double ringFactor)
+Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> drafts, const RingUse& ringUse)
     : cluster_(cluster),
       cost_(cost),
       drafts_(std::move(drafts)),
@@ -22,7 +22,7 @@ Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> 
       busy_(loads_.size()),
       afterwards_(loads_.size()) {
   for (const Draft& draft : drafts_) {
-    if (draft.kind == Kind::Ring) addRing(draft, ringFactor);
+    if (draft.kind == Kind::Ring) addRing(draft, ringUse);
     if (draft.kind == Kind::Chain) addChain(draft);
     if (draft.kind == Kind::Tree) addTree(draft);
     if (draft.kind == Kind::OptCC) addOptcc(draft);
@@ -85,10 +85,10 @@ double Estimate::ringHopsUs(double factor) const {
   return factor * ringLoad(n) * (remote * cost_.hopUs + (n - remote) * cost_.localHopUs);
 }
 
-void Estimate::addRing(const Draft& draft, double factor) {
-  const double load = draft.share * factor * ringLoad(cluster_.ranks());
+void Estimate::addRing(const Draft& draft, const RingUse& use) {
+  const double load = draft.share * use.load * ringLoad(cluster_.ranks());
   ring(draft.order, load, cost_.ringEfficiency);
-  latencyUs_ = std::max(latencyUs_, ringHopsUs(factor));
+  latencyUs_ = std::max(latencyUs_, ringHopsUs(use.hops));
   if (draft.cycle >= 0) onChannels(draft, load / 2);
 }
 
@@ -209,11 +209,20 @@ double Estimate::latencyUs(double bytes) const {
   return latencyUs_ + fillUs(bytes) + (k > 0 ? (cluster_.nodes() - 1 + k) * cost_.hopUs : 0);
 }
 
-double ringFactor(const std::string& op, int ranks) {
-  if (op == "allreduce") return 1;
-  if (op == "allgather" || op == "reducescatter" || op == "alltoall") return 0.5;
-  if (op == "broadcast" || op == "reduce" || op == "sendrecv") return ranks > 1 ? 1 / ringLoad(ranks) : 0;
-  return -1;
+RingUse ringUse(const std::string& op, int ranks, int ranksANode) {
+  if (op == "allreduce") return {};
+  if (op == "allgather" || op == "reducescatter") return {0.5, 0.5};
+  const double whole = ranks > 1 ? 1 / ringLoad(ranks) : 0;
+  if (op == "broadcast" || op == "reduce" || op == "sendrecv") return {whole, whole};
+  if (op != "alltoall") return {-1, -1};
+  const double away = static_cast<double>(ranks - ranksANode) / ranks;
+  return {ranksANode * away * whole, whole * ranksANode / ranks};
+}
+
+RingUse ringUse(const std::string& op, const Cluster& cluster) {
+  size_t most = 1;
+  for (int node = 0; node < cluster.nodes(); node++) most = std::max(most, cluster.ranksOf(node).size());
+  return ringUse(op, cluster.ranks(), static_cast<int>(most));
 }
 
 double boundUs(const Cluster& cluster, const std::string& op, double bytes) {
@@ -223,18 +232,19 @@ double boundUs(const Cluster& cluster, const std::string& op, double bytes) {
   if (op == "broadcast" || op == "reduce" || op == "sendrecv") return slowest;
   slowest = 0;
   for (int node = 0; node < cluster.nodes(); node++) {
-    const double own = static_cast<double>(cluster.ranksOf(node).size()) / cluster.ranks();
-    slowest = std::max(slowest, (1 - own) * bytes / cluster.bandwidth(node));
+    const auto ranks = static_cast<double>(cluster.ranksOf(node).size());
+    const double times = op == "alltoall" ? ranks : 1;  // each rank has its own for all others
+    slowest = std::max(slowest, times * (1 - ranks / cluster.ranks()) * bytes / cluster.bandwidth(node));
   }
   return slowest;
 }
 
-double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, double factor, double slower) {
+double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, const RingUse& use, double slower) {
   const int n = cluster.ranks();
   const int remote = cluster.nodes() > 1 ? cluster.nodes() : 0;
   const double hopsUs = ringLoad(n) * (remote * cost.hopUs + (n - remote) * cost.localHopUs);
   const double band = remote > 0 ? bytes * slower / (cluster.healthySlowest() * cost.ringEfficiency) : 0;
-  return factor * (ringLoad(n) * band + hopsUs);
+  return use.load * ringLoad(n) * band + use.hops * hopsUs;
 }
 
 }  // namespace r2cc::planner

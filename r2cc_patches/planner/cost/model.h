@@ -26,11 +26,17 @@ struct Draft {
 
 constexpr size_t kChunksPerHop = 32;  // a chain's fill is then one part in so many of its time
 
+/// How an operation uses the ring that it is planned as, relative to an AllReduce: what every node's NICs carry, and
+/// the hops that follow each other.
+struct RingUse {
+  double load = 1;
+  double hops = 1;
+};
+
 /// Drafts and their cost, as a function of the message's size.
 class Estimate {
  public:
-  /// `ringFactor`: what a ring of this operation carries, relative to an AllReduce's.
-  Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> drafts, double ringFactor = 1);
+  Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> drafts, const RingUse& ringUse = {});
 
   /// It takes so long at least.
   void atLeast(double usPerByte) { usPerByte_ = std::max(usPerByte_, usPerByte); }
@@ -54,7 +60,7 @@ class Estimate {
   double fillUs(double bytes) const;
   double chunkOf(const Pipeline& pipeline, double bytes) const;
   void ring(const std::vector<int>& order, double load, double efficiency);
-  void addRing(const Draft& draft, double factor);
+  void addRing(const Draft& draft, const RingUse& use);
   void addChain(const Draft& draft);
   void onChannels(const Draft& draft, double load);
   void addTree(const Draft& draft);
@@ -87,11 +93,13 @@ class Estimate {
   double afterUsPerByte_ = 0;
 };
 
-/// What a ring of `op` carries, relative to an AllReduce's. Below 0: there is no such operation.
-double ringFactor(const std::string& op, int ranks);
+/// An all-to-all is no ring: each rank sends each other its part at the same time, so that a node's NICs carry what all
+/// of its `ranksANode` ranks have for other nodes, in one hop. A load below 0: there is no such operation.
+RingUse ringUse(const std::string& op, int ranks, int ranksANode);
+RingUse ringUse(const std::string& op, const Cluster& cluster);
 /// No schedule is faster, by bandwidth alone; see docs/internals/schedules.md.
 double boundUs(const Cluster& cluster, const std::string& op, double bytes);
 /// One ring over all ranks, with every NIC whole; or with all nodes by so much slower.
-double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, double factor, double slower = 1);
+double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, const RingUse& use, double slower = 1);
 
 }  // namespace r2cc::planner

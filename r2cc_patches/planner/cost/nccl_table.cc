@@ -180,7 +180,7 @@ Flowing flowing(const Rival& rival, const Cluster& cluster, const std::string& o
       out.edges[{at(child), at(parent)}] += 0.5;
     }
   } else if (rival.flow == Flow::Ring) {
-    const double load = ringLoad(cluster.ranks()) * ringFactor(op, cluster.ranks());
+    const double load = ringLoad(cluster.ranks()) * ringUse(op, cluster).load;
     std::fill(out.loads.begin(), out.loads.end(), load);
     for (int node = 0; node < nodes; node++) out.edges[{node, (node + 1) % nodes}] = load;
   } else {

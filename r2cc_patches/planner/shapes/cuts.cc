@@ -99,7 +99,7 @@ Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::
 
 std::vector<Proposal> proposeReranked(const Request& request, const Cluster& cluster) {
   const std::vector<std::vector<int>> cycles = nodeCycles(request, cluster);
-  const double load = ringLoad(cluster.ranks()) * ringFactor(request.op, cluster.ranks());
+  const double load = ringLoad(cluster.ranks()) * ringUse(request.op, cluster).load;
   std::vector<Proposal> out;
   const auto add = [&](size_t first, size_t count) {
     Proposal proposal{Schedule::Reranked, {}, ""};

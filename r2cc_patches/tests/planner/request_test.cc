@@ -134,6 +134,27 @@ TEST(plan_of_what_has_no_special_schedule_is_a_ring_that_says_why) {
   CHECK(oneRing(plan(request)) && says(plan(request).why, "premulsum"));
 }
 
+TEST(plan_of_all_to_all_is_no_ring) {
+  constexpr double kBytesAUs = 125;  // of 1 Gbit/s
+  for (const double x : {0.0, 0.125, 0.5}) {
+    for (const int nodes : {2, 3, 8}) {
+      for (const int ranks : {1, 4}) {
+        Request request = degraded(nodes, ranks, x, Schedule::Auto);
+        request.op = "alltoall";
+        const auto bytes = static_cast<double>(request.bytes);
+        // Each of a node's ranks has its own for every rank elsewhere.
+        const double us = ranks * (1 - 1.0 / nodes) * bytes / kBytesAUs;
+        const Plan found = plan(request);
+        CHECK(std::abs(found.boundUs / (us / (1 - x)) - 1) < 1e-9);
+        CHECK(std::abs(found.predictedUs / found.boundUs - 1) < 1e-9);
+        CHECK(std::abs(found.healthyUs / us - 1) < 1e-9);
+        request.cost.hopUs = 10;  // all at once: one hop, however many ranks
+        CHECK(std::abs(plan(request).latencyUs - 10) < 1e-9);
+      }
+    }
+  }
+}
+
 TEST(plan_of_gather_and_scatter_on_balanced_paths_is_at_the_bound) {
   // What enters a node (leaves it, of ReduceScatter) is all that it has not: no share of it can be spared.
   for (const char* op : {"allgather", "reducescatter"}) {
