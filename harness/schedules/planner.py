@@ -63,6 +63,8 @@ class Cost(TypedDict, total=False):
     most_chunk_bytes: Annotated[int, Limits(minimum=0, maximum=1099511627776)]
     channel_GBps: Annotated[float, Limits(minimum=0, maximum=1000000)]
     local_GBps: Annotated[float, Limits(minimum=0, maximum=1000000)]
+    rank_GBps: Annotated[float, Limits(minimum=0, maximum=1000000)]
+    rank_chunk_us: Microseconds
 
 
 COSTS = tuple(Cost.__annotations__)

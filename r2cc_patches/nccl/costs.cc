@@ -98,6 +98,7 @@ planner::Cost costOf(const ncclComm* comm, int leastChunkBytes, int mostChunkByt
   } else if (overSockets(comm)) {
     cost.hopUs = std::max(cost.hopUs, kSocketHopUs);
   }
+  if (overSockets(comm)) planner::throughSockets(cost);
   cost.chunkBytes = static_cast<uint64_t>(leastChunkBytes);
   cost.mostChunkBytes = static_cast<uint64_t>(mostChunkBytes);
   return cost;

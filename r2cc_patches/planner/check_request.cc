@@ -122,6 +122,8 @@ void checkCost(const Cost& cost, Problems& problems) {
   problems.range(cost.baseUs, 0, kMostHopUs, "cost.base_us");
   problems.range(cost.channelGBps, 0, kMostGBps, "cost.channel_GBps");
   problems.range(cost.localGBps, 0, kMostGBps, "cost.local_GBps");
+  problems.range(cost.rankGBps, 0, kMostGBps, "cost.rank_GBps");
+  problems.range(cost.rankChunkUs, 0, kMostHopUs, "cost.rank_chunk_us");
 }
 
 void checkAlgorithm(const AlgorithmCost& cost, const std::string& what, Problems& problems) {

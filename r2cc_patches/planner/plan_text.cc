@@ -236,7 +236,8 @@ auto reading(const char* what, std::string_view text, const Read& read) {
 
 Cost costFrom(const Json& json, Cost cost) {
   json.allow({"hop_us", "local_hop_us", "chunk_bytes", "ring_efficiency", "chain_efficiency", "staged_efficiency",
-              "margin", "even_rails", "base_us", "most_chunk_bytes", "channel_GBps", "local_GBps"});
+              "margin", "even_rails", "base_us", "most_chunk_bytes", "channel_GBps", "local_GBps", "rank_GBps",
+              "rank_chunk_us"});
   take(json, "hop_us", cost.hopUs);
   take(json, "local_hop_us", cost.localHopUs);
   take(json, "ring_efficiency", cost.ringEfficiency);
@@ -250,6 +251,8 @@ Cost costFrom(const Json& json, Cost cost) {
   take(json, "base_us", cost.baseUs);
   take(json, "channel_GBps", cost.channelGBps);
   take(json, "local_GBps", cost.localGBps);
+  take(json, "rank_GBps", cost.rankGBps);
+  take(json, "rank_chunk_us", cost.rankChunkUs);
   if (const Json* chunk = json.find("most_chunk_bytes")) {
     cost.mostChunkBytes = static_cast<uint64_t>(chunk->integer("most_chunk_bytes", 0, int64_t{1} << 40));
   }

@@ -49,7 +49,7 @@ class Planning {
         parts_(request.channels > 0 ? request.channels : kMostParts),
         bytes_(static_cast<double>(request.bytes)),
         ring_(request.cycles.empty() ? ringOrder(cluster_) : requestOrder(cluster_)),
-        rivals_(rivalsFor(request, cluster_), cluster_, request.op) {}
+        rivals_(rivalsFor(request, cluster_), cluster_, request.op, request.cost) {}
 
   Plan run() {
     add(proposeRing(ring_));

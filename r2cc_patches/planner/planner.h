@@ -84,6 +84,9 @@ struct Cost {
   uint64_t mostChunkBytes = 0;  // chunks grow to this, as long as a part has 32 for each hop; 0: they are chunkBytes
   double channelGBps = 0;       // of the message, through one channel (one block of threads); 0: any number
   double localGBps = 0;         // from one rank of a node to the next, all channels; 0: any number
+  // Of the thread with which a rank moves what goes over the network, each way. It has nothing to do with NICs.
+  double rankGBps = 0;     // 0: any number
+  double rankChunkUs = 0;  // and for each chunk that chains and trees, or rings beside them, hand on
 };
 
 constexpr int kLargestPower = 46;  // sizes are looked at up to 64 TiB

@@ -169,7 +169,7 @@ void Running::takeWhatNcclTakes() {
   const planner::Request left = request(false);
   if (!left.nccl) return;
   const planner::Cluster cluster(left);
-  const planner::Rivals rivals(planner::rivalsOf(*left.nccl, cluster), cluster, "allreduce");
+  const planner::Rivals rivals(planner::rivalsOf(*left.nccl, cluster), cluster, "allreduce", left.cost);
   const auto bytes = static_cast<double>(question_.bytes);
   const planner::Rival& chosen = rivals.rival(rivals.chosen(bytes));
   name_ = chosen.name;

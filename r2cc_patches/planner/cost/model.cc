@@ -31,6 +31,10 @@ Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> 
   if (cost.localGBps > 0 && cluster.ranks() > cluster.nodes()) {
     atLeast(2 * chained_ / (cost.localGBps * kBytesPerUsOfGBps));  // up and down between any two ranks of a node
   }
+  for (int node = 0; node < cluster.nodes(); node++) {
+    const auto ranks = static_cast<double>(cluster.ranksOf(node).size());
+    busiestRank_ = std::max(busiestRank_, loads_[static_cast<size_t>(node)] / ranks);
+  }
   for (const double busy : busy_) usPerByte_ = std::max(usPerByte_, busy);
   for (const double busy : afterwards_) afterUsPerByte_ = std::max(afterUsPerByte_, busy);
   for (const auto& [ends, busy] : narrow_) usPerByte_ = std::max(usPerByte_, busy);
@@ -199,9 +203,20 @@ double Estimate::chunkOf(const Pipeline& pipeline, double bytes) const {
                     static_cast<double>(cost_.mostChunkBytes));
 }
 
+/// A node's ranks share its connections: each is at one end of as many. Rings beside chains have chunks as small.
+double Estimate::rankUsPerByte(double bytes) const {
+  if (cost_.rankGBps <= 0) return 0;
+  double chunksUs = 0;
+  for (const Pipeline& pipeline : pipelines_) {
+    chunksUs = std::max(chunksUs, cost_.rankChunkUs / chunkOf(pipeline, bytes));
+  }
+  return busiestRank_ * (1 / (cost_.rankGBps * kBytesPerUsOfGBps) + chunksUs);
+}
+
 double Estimate::predictedUs(double bytes) const {
   const int k = pieces(bytes);
-  return usPerByte_ * bytes + latencyUs_ + fillUs(bytes) + (k > 0 ? afterUs(bytes, k) : 0);
+  return std::max(usPerByte_, rankUsPerByte(bytes)) * bytes + latencyUs_ + fillUs(bytes) +
+         (k > 0 ? afterUs(bytes, k) : 0);
 }
 
 double Estimate::latencyUs(double bytes) const {
@@ -243,7 +258,12 @@ double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, const R
   const int n = cluster.ranks();
   const int remote = cluster.nodes() > 1 ? cluster.nodes() : 0;
   const double hopsUs = ringLoad(n) * (remote * cost.hopUs + (n - remote) * cost.localHopUs);
-  const double band = remote > 0 ? bytes * slower / (cluster.healthySlowest() * cost.ringEfficiency) : 0;
+  double usPerByte = slower / (cluster.healthySlowest() * cost.ringEfficiency);
+  for (int node = 0; node < cluster.nodes() && cost.rankGBps > 0; node++) {
+    const auto ranks = static_cast<double>(cluster.ranksOf(node).size());
+    usPerByte = std::max(usPerByte, 1 / (ranks * cost.rankGBps * kBytesPerUsOfGBps));
+  }
+  const double band = remote > 0 ? bytes * usPerByte : 0;
   return use.load * ringLoad(n) * band + use.hops * hopsUs;
 }
 

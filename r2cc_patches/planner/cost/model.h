@@ -58,6 +58,7 @@ class Estimate {
     double share = 0;  // of the message, through each of its connections
   };
   double fillUs(double bytes) const;
+  double rankUsPerByte(double bytes) const;
   double chunkOf(const Pipeline& pipeline, double bytes) const;
   void ring(const std::vector<int>& order, double load, double efficiency);
   void addRing(const Draft& draft, const RingUse& use);
@@ -88,7 +89,8 @@ class Estimate {
   std::unordered_map<int, Tilt> tilts_;
   double latencyUs_ = 0;  // of the slowest part
   std::vector<Pipeline> pipelines_;
-  double chained_ = 0;  // what goes along cycles, chains and trees
+  double chained_ = 0;      // what goes along cycles, chains and trees
+  double busiestRank_ = 0;  // what one rank sends over the network, of the message
   double usPerByte_ = 0;
   double afterUsPerByte_ = 0;
 };

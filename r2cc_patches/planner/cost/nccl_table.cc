@@ -25,6 +25,7 @@ constexpr double kNvlsLocal = 25, kNvlsTreeNet = 20.9;
 constexpr double kOverheadUs = 1, kSimpleOverheads = 3;
 constexpr double kLLMostGBps = 20.4;
 constexpr double kPlateau = 1.4, kPlateauBytes = 64;
+constexpr double kSocketRankGBps = 1.7, kSocketRankChunkUs = 6.5;  // four H200 (docs/results/schedules.md)
 
 struct PerChannel {
   double ringLL128, treeLL128, tree, nvlsTree, nvlsShare;
@@ -228,6 +229,12 @@ Cost ncclCost(const NcclMachine& machine) {
   return cost;
 }
 
+void throughSockets(Cost& cost) {
+  if (cost.rankGBps > 0) return;
+  cost.rankGBps = kSocketRankGBps;
+  cost.rankChunkUs = kSocketRankChunkUs;
+}
+
 void asMeasured(Rival& rival, Algorithm algorithm, int protocol, const NcclMachine& machine, int nodes, int ranks) {
   const Latency latency = latencyOf(machine, algorithm, static_cast<size_t>(protocol), nodes, ranks);
   const double longer = latency.table > 0 ? latency.measured / latency.table : 1;
@@ -251,7 +258,8 @@ std::vector<Rival> rivalsOf(const NcclMachine& machine, const Cluster& cluster) 
   return out;
 }
 
-Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster, const std::string& op) {
+Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster, const std::string& op, const Cost& cost) {
+  const double rankUsPerByte = cost.rankGBps > 0 ? 1 / (cost.rankGBps * kBytesPerUsOfGBps) : 0;
   for (const Rival& rival : rivals) {
     Known known{rival};
     const Flowing flow = flowing(rival, cluster, op);
@@ -263,6 +271,10 @@ Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster, const s
       const double load = flow.loads[static_cast<size_t>(node)] * rival.wire / rival.efficiency;
       known.usPerByte = std::max(known.usPerByte, load / cluster.bandwidth(node));
       known.wholeUsPerByte = std::max(known.wholeUsPerByte, load / cluster.healthySlowest());
+      const auto ranks = static_cast<double>(cluster.ranksOf(node).size());
+      const double us = flow.loads[static_cast<size_t>(node)] * rival.wire * rankUsPerByte / ranks;
+      known.usPerByte = std::max(known.usPerByte, us);
+      known.wholeUsPerByte = std::max(known.wholeUsPerByte, us);
     }
     rivals_.push_back(std::move(known));
   }

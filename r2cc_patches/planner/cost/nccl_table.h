@@ -21,6 +21,8 @@ void asMeasured(Rival& rival, Algorithm algorithm, int protocol, const NcclMachi
 
 /// What NCCL's tree kernel costs a chain, by the same table.
 Cost ncclCost(const NcclMachine& machine);
+/// Where a rank's thread moves the bytes itself: what it can, unless the costs say so already.
+void throughSockets(Cost& cost);
 /// The most that one channel of a tree carries of messages, in GB/s.
 double treeChannelGBps(Gpu gpu);
 
@@ -32,7 +34,7 @@ std::vector<double> treeLoads(int nodes);
 /// What NCCL would run, and how long that takes while nodes have what they have left.
 class Rivals {
  public:
-  Rivals(const std::vector<Rival>& rivals, const Cluster& cluster, const std::string& op);
+  Rivals(const std::vector<Rival>& rivals, const Cluster& cluster, const std::string& op, const Cost& cost);
   size_t count() const { return rivals_.size(); }
   /// Of what NCCL chooses at this size.
   double chosenUs(double bytes) const;
@@ -52,7 +54,7 @@ class Rivals {
  private:
   struct Known {
     Rival rival;
-    double usPerByte = 0, wholeUsPerByte = 0;  // of the busiest node, or of what two neighbours can exchange
+    double usPerByte = 0, wholeUsPerByte = 0;  // of the busiest node or rank, or of what two neighbours can exchange
   };
   std::vector<Known> rivals_;
 };
