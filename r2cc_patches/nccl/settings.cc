@@ -7,14 +7,14 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "base/siphash.h"
 #include "debug.h"
 #include "engine/config.h"
+#include "planner/costs_file.h"
 #include "socket.h"
 
 namespace r2cc::schedules {
@@ -36,16 +36,12 @@ planner::Schedule scheduleOf(const char* text) {
 /// Costs that cannot be read are none, and marked so: with those of ranks that can, they make no communicator.
 void readCosts(const char* path, Settings& s) {
   if (path == nullptr || *path == '\0') return;
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
   try {
-    if (!file) throw planner::PlanError("it cannot be read");
-    s.costs = planner::costsFromJson(text.str());
-    const std::string bytes = text.str();
+    planner::CostsFile file = planner::readCostsFile(path);
     char mark[24];
     std::snprintf(mark, sizeof(mark), " %016" PRIx64,
-                  sipHash(Key{}, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+                  sipHash(Key{}, reinterpret_cast<const uint8_t*>(file.text.data()), file.text.size()));
+    s.costs = std::move(file.costs);
     s.costsMark = s.costs->name.substr(0, kMostOfName) + mark;
   } catch (const planner::PlanError& error) {
     WARN("R2CC: R2CC_COSTS=%s: %s; running with NCCL's own costs", path, error.what());

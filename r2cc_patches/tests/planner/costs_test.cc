@@ -1,12 +1,15 @@
 // Files of costs, what they change of NCCL's table, and fabrics.
 #include <cmath>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "check.h"
 #include "planner/cost/cluster.h"
 #include "planner/cost/nccl_table.h"
+#include "planner/costs_file.h"
 #include "planner/planner.h"
+#include "scratch.h"
 
 using namespace r2cc::planner;
 
@@ -22,6 +25,43 @@ Request alike(int nodes, int nics, int ranks, double rateGbit) {
   }
   request.bytes = uint64_t{1} << 30;
   return request;
+}
+
+/// Why a file is refused; empty: it is not.
+std::string refused(const std::string& path) {
+  try {
+    readCostsFile(path);
+  } catch (const PlanError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(plan_costs_files_that_are_none_are_refused_in_one_line) {
+  const r2cc::check::Scratch folder;
+  const auto with = [&](const std::string& text) {
+    std::ofstream(folder / "costs.json", std::ios::binary) << text;
+    return folder / "costs.json";
+  };
+  const std::string good = R"({"schema": 1, "name": "ours", "title": "t", "cost": {"hop_us": 9, "rank_GBps": 3}})";
+  const CostsFile file = readCostsFile(with(good));
+  CHECK_EQ(file.costs.name, std::string("ours"));
+  CHECK_EQ(file.costs.cost.hopUs, 9.0);
+  CHECK_EQ(file.costs.cost.rankGBps, 3.0);
+  CHECK_EQ(file.text, good);
+  const std::string two = R"({"schema": 1, "name": "x", "cost": {"hop_us": -1, "margin": 7, "rank_GBps": -2}})";
+  for (const std::string& path : {folder / "nowhere.json", folder.path(), std::string("/dev/zero")}) {
+    CHECK(refused(path).find("is no file") != std::string::npos);
+  }
+  for (const std::string& text :
+       {two, std::string(), std::string("{\n"), std::string("hop_us: 3"), std::string(size_t{2} << 20, ' ')}) {
+    const std::string why = refused(with(text));
+    CHECK(!why.empty() && why.find('\n') == std::string::npos);
+    CHECK(why.find("r2cc plan calibrate") != std::string::npos);
+  }
+  for (const char* each : {"hop_us", "margin", "rank_GBps"}) {
+    CHECK(refused(with(two)).find(each) != std::string::npos);
+  }
 }
 
 TEST(plan_costs_of_a_file) {
