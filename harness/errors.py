@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from typing import Any
+
+
+def extra_hint(extra: str) -> str:
+    """How to install an extra into the Python that runs this: another `pip` would put it, and an `r2cc`, elsewhere."""
+    return f"{shlex.quote(sys.executable or 'python3')} -m pip install 'r2cc[{extra}]'"
 
 
 class R2ccError(Exception):

@@ -63,6 +63,8 @@ def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, comma
         click.echo(dumped(Listing([replace(entry, hosts=support[entry.kind]) for entry in entries]), 1))
     else:
         _print(entries, able, support, inside=inside)
+        if site is None:
+            click.echo("Asked was this machine itself; the lab needs no root: r2cc chaos faults --inventory lab")
     for name, error in errors.items():
         click.echo(f"{name}: {error}", err=True)
     return 3 if errors else 0
@@ -151,10 +153,14 @@ def _table(
 ) -> Table:
     from rich.table import Table
 
-    made = Table("fault", "what it does", box=None, pad_edge=False)
+    from harness.doctor.fold import fold
+
+    made = Table(box=None, pad_edge=False)
+    made.add_column("fault", no_wrap=True)
+    made.add_column("what it does")
     columns: list[tuple[str, Callable[[Mapping[str, Support]], str]]] = [("supported", partial(_summary, hosts))]
-    if len(hosts) <= FEW_HOSTS:
-        columns = [(host, partial(_one, host)) for host in hosts]
+    if len(alike := _alike(hosts, support)) <= FEW_HOSTS:
+        columns = [(fold(group), partial(_one, group[0])) for group in alike]
     for name, _ in columns:
         made.add_column(name)
     for entry in entries:
@@ -162,6 +168,19 @@ def _table(
         does = here.does + (" (kernel path only)" if here.kernel_path_only else "")
         made.add_row(entry.kind, does, *(cell(support[entry.kind]) for _, cell in columns))
     return made
+
+
+def _alike(hosts: Sequence[str], support: Mapping[str, Mapping[str, Support]]) -> list[list[str]]:
+    """Hosts of one answer to everything stand in one column."""
+    groups: list[list[str]] = []
+    for host in hosts:
+        for group in groups:
+            if all(each[group[0]] == each[host] for each in support.values()):
+                group.append(host)
+                break
+        else:
+            groups.append([host])
+    return groups
 
 
 def _one(host: str, support: Mapping[str, Support]) -> str:

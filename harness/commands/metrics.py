@@ -14,7 +14,7 @@ Examples:
   r2cc metrics --status /run/r2cc-status                          one look, printed
   r2cc metrics --status /run/r2cc-status --listen 9401            served at http://HOST:9401/metrics
   r2cc metrics --status /run/r2cc-status --textfile /var/lib/node_exporter/r2cc.prom
-  r2cc metrics --status /run/r2cc-status --otlp http://collector:4318      pushed (pip install 'r2cc[otel]')
+  r2cc metrics --status /run/r2cc-status --otlp http://collector:4318      pushed; needs r2cc[otel]
   r2cc metrics --rules > /etc/prometheus/rules/r2cc.yaml   alert rules
   r2cc metrics --dashboard > r2cc.json                     a dashboard for Grafana
 

@@ -23,6 +23,20 @@ ALLOWED_VARIABLES = (
     "R2CC_SCHEDULE",
     "R2CC_SIDE_IFNAME",
 )
+TOOLKIT = frozenset(
+    {
+        "R2CC_CI_STARTED",
+        "R2CC_CI_STORE",
+        "R2CC_CI_TIMES",
+        "R2CC_DEBUG",
+        "R2CC_NCCL_SOURCE",
+        "R2CC_NCCL_TESTS",
+        "R2CC_PYTHON",
+        "R2CC_SHARE_GPUS",
+        "R2CC_STORE",
+    }
+)
+"""Read by `r2cc` alone: they say nothing to the library, and do not ask for it."""
 PACKAGES = ("r2cc", "click", "pydantic", "pyroute2", "PyYAML", "rich")
 
 

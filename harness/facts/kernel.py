@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from harness.facts.base import named_lines, parser, sections, table
+from harness.facts.environment import TOOLKIT
 
 UNLIMITED = 2**63
 CAP_IPC_LOCK = 14
@@ -163,8 +164,9 @@ def _free(text: str) -> int | None:
 
 @parser("the environment")
 def settings(text: str) -> dict[str, str]:
-    """Variables NCCL_* and R2CC_* that every login there sets, then those of ~/.nccl.conf and /etc/nccl.conf."""
-    return {name: value for name, value in named_lines(text.splitlines(), "=").items() if name}
+    """Variables NCCL_* and R2CC_* that every login there sets, then those of ~/.nccl.conf and /etc/nccl.conf. What only
+    `r2cc` reads is none of them."""
+    return {name: value for name, value in named_lines(text.splitlines(), "=").items() if name and name not in TOOLKIT}
 
 
 @parser("/proc/PID/maps")

@@ -9,6 +9,7 @@ from os.path import normpath
 from pathlib import Path
 
 from harness.facts.base import parser
+from harness.facts.environment import TOOLKIT
 from harness.facts.scripts import USERS_FILE, script
 
 PLUGIN = "NCCL_NET_PLUGIN"
@@ -226,7 +227,7 @@ class Loading:
 
 def _names_us(setting: Setting) -> bool:
     if setting.name.startswith("R2CC_"):
-        return True
+        return setting.name not in TOOLKIT
     return setting.name in (PLUGIN, "LD_PRELOAD") and "r2cc" in setting.value.lower()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.errors import UsageError
+from harness.facts.environment import TOOLKIT
 from harness.launch.hosts import BASE_ENV, JobHosts
 from harness.launch.job import GPU_OPTION, RANK_OPTION, Job, split
 from harness.workloads.bench import MODES, SETTINGS, stray_settings
@@ -17,8 +18,6 @@ from harness.workloads.kinds.workload import Place, Workload
 ROOT_PORT = 29500
 NCCL_TESTS = "nccl-tests"
 """A program of its own, which prints rows: no kind of workload."""
-TOOLKIT = ("R2CC_NCCL_SOURCE", "R2CC_PYTHON", "R2CC_DEBUG", "R2CC_CI_STARTED")
-"""Ours, and nobody else's on the hosts."""
 IMPOSSIBLE: Mapping[str, tuple[str, str]] = {
     "ssh": (
         "ranks of nccl-tests meet through MPI alone: started one by one over SSH, each would run by itself",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.errors import InfraError, UsageError
+from harness.errors import InfraError, UsageError, extra_hint
 from harness.watch.metrics import families
 from harness.watch.status import read_folder
 
@@ -26,9 +26,7 @@ class Pusher:
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         except ImportError as error:
-            raise UsageError(
-                f"OTLP needs packages that are not installed: {error}", "pip install 'r2cc[otel]'"
-            ) from error
+            raise UsageError(f"OTLP needs packages that are not installed: {error}", extra_hint("otel")) from error
         self._url, self._folder, self._host = url, folder, host
         named = bool(urlsplit(url).path.strip("/"))
         self._exporter = OTLPMetricExporter(endpoint=url if named else f"{url.rstrip('/')}/v1/metrics")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import UsageError
+from harness.errors import UsageError, extra_hint
 from harness.files.writing import write_whole
 from harness.schemas.form import form
 from reports.frames.faults import faults
@@ -43,7 +43,7 @@ def check(form: str) -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise UsageError("parquet needs pyarrow, which is not installed", "pip install 'r2cc[parquet]'") from error
+        raise UsageError("parquet needs pyarrow, which is not installed", extra_hint("parquet")) from error
 
 
 def write(run: RunDir, name: str, tables: Sequence[str], form: str, folder: Path) -> list[Path]:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import UsageError
+from harness.errors import UsageError, extra_hint
 from reports.reading.trace import Trace
 from reports.words import names
 
@@ -50,8 +50,7 @@ def check() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        hint = "pip install 'r2cc[figures]'"
-        raise UsageError("figures for papers need matplotlib, which is not installed", hint) from error
+        raise UsageError("figures for papers need matplotlib, which is not installed", extra_hint("figures")) from error
 
 
 def drawn(draw: Callable[[Figure], None], height_in: float, form: str) -> bytes:

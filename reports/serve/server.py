@@ -17,6 +17,7 @@ from harness.errors import R2ccError, UsageError
 from harness.schemas.form import Limits, form
 from reports.serve.pages import Page, answer
 from reports.serve.shelf import Shelf, shelf
+from reports.store.store import no_store
 
 MOST_QUERY = 4096
 
@@ -98,7 +99,7 @@ class _Server(ThreadingHTTPServer):
 def serving(store: Path, address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """The page's address while the block lasts. UsageError when there is no store or the port is taken."""
     if not store.is_dir():
-        raise UsageError(f"there is no run store {store}", "name a folder of run directories with --store")
+        raise no_store(store)
     with shelf(store) as found:
         yield from _served(found, address, port)
 

@@ -219,12 +219,18 @@ class Store:
         self._index.execute("COMMIT")
 
 
+def no_store(folder: Path) -> UsageError:
+    """Nothing was run yet, or not here."""
+    hint = "`r2cc chaos run FILE` makes it, in the folder where you are; --store names one that lies elsewhere"
+    return UsageError(f"there is no run store {folder}", hint)
+
+
 @contextmanager
 def opened(folder: Path, patience_s: float = 0.0) -> Iterator[Store]:
     """The store in `folder`, for one thread at a time. UsageError when there is no such folder; an index that cannot be
     written is made in memory, one that is damaged is made anew."""
     if not folder.is_dir():
-        raise UsageError(f"there is no run store {folder}", "name a folder of run directories with --store")
+        raise no_store(folder)
     store = Store(folder, _index_of(folder), patience_s)
     try:
         yield store

@@ -9,15 +9,20 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chaos_double import EXPERIMENT, ScriptedBench, Switch, bed
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from chaos.commands.chaos import chaos
+from chaos.commands.faults import _table
+from chaos.faults.catalogue import catalogue
 from chaos.faults.registry import kinds
+from chaos.faults.support import Support
 from harness.cli import run_cli
 from harness.errors import InputErrors, R2ccError, UsageError
 from harness.repo import checkout
@@ -164,6 +169,19 @@ def test_faults_lists_every_kind_and_whether_this_machine_can() -> None:
     shown = call("faults").stdout
     assert "localhost" in shown
     assert "side_channel_lost" in shown
+    assert shown.rstrip().endswith("the lab needs no root: r2cc chaos faults --inventory lab")
+
+
+def test_the_table_of_faults_can_be_read_on_80_columns() -> None:
+    """Hosts that are alike share a column, and no name of a fault is cut off."""
+    can, cannot = Support(True, (), ()), Support(False, ("it has no RDMA device",), ())
+    hosts = ["h0", "h1", "h2", "h3"]
+    support = {kind: {host: cannot if host == "h3" else can for host in hosts} for kind in kinds()}
+    made = _table(catalogue(), hosts, support, inside=True)
+    assert [column.header for column in made.columns] == ["fault", "what it does", "h[0-2]", "h3"]
+    out = StringIO()
+    Console(file=out, width=80).print(made)
+    assert [line.split()[0] for line in out.getvalue().splitlines()[1:] if line[0] != " "] == list(kinds())
 
 
 def test_faults_shows_commands_and_asks_nobody() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from doctor_double import patient, seen
 
 from harness.doctor.model import ERROR, NOTE, WARNING, Severity
 from harness.facts import catalogue, scripts
+from harness.facts.environment import TOOLKIT
 from harness.facts.kernel import Mapped, settings
 from harness.facts.loading import LOADING, OF_PROCESS, Loading, Setting, loading
 
@@ -311,6 +313,17 @@ def test_what_does_not_count_asks_for_nothing() -> None:
         Setting("NCCL_NET_PLUGIN", "/opt/libr2cc_net.so", "/etc/nccl.conf"),
     )
     assert Loading(settings).wanted is None
+
+
+def test_what_only_the_tool_reads_asks_for_nothing() -> None:
+    """All of the page's variables of `r2cc`, but for those that it sets for ranks itself."""
+    page = (Path(__file__).parents[2] / "docs/reference/environment.md").read_text()
+    rows = [row for row in page.split("## Of `r2cc`")[1].split("\n## ")[0].splitlines() if "set by " not in row]
+    names = set(re.findall(r"`(R2CC_[A-Z_]+)`", "\n".join(row.split("|")[1] for row in rows if row.startswith("| `"))))
+    assert "R2CC_NCCL_SOURCE" in names
+    assert names == TOOLKIT - {"R2CC_CI_STARTED"}
+    assert Loading(tuple(Setting(name, "x", "the environment") for name in names)).wanted is None
+    assert settings("\n".join(f"{name}=x" for name in ["R2CC_MODE", *names])) == {"R2CC_MODE": "x"}
 
 
 THEIRS = Loading(nccl="/opt/libnccl.so.2", asked_by="libnccl.so.2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import struct
 import sys
@@ -54,7 +55,7 @@ def test_without_matplotlib(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert report("--figures", "pdf", "--out", str(tmp_path)) == 2
-    assert "pip install 'r2cc[figures]'" in capsys.readouterr().err
+    assert f"{shlex.quote(sys.executable)} -m pip install 'r2cc[figures]'" in capsys.readouterr().err
 
 
 @pytest.fixture

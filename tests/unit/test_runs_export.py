@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -79,5 +80,5 @@ def test_without_pyarrow(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     words = ["runs", "export", "--store", str(store), "--format", "parquet", "--out", str(tmp_path / "out")]
     assert run_cli(words) == 2
-    assert "pip install 'r2cc[parquet]'" in capsys.readouterr().err
+    assert f"{shlex.quote(sys.executable)} -m pip install 'r2cc[parquet]'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shlex
 import subprocess
 import sys
 import threading
@@ -109,4 +110,6 @@ def test_without_the_extra_it_is_said_in_one_line(tmp_path: Path) -> None:
     words = ["metrics", "--status", str(tmp_path), "--otlp", "http://127.0.0.1:9", "--once"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "pip install 'r2cc[otel]'" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        f"{shlex.quote(sys.executable)} -m pip install 'r2cc[otel]'" in done.stderr and "Traceback" not in done.stderr
+    )

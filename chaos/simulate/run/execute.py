@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from chaos.simulate.run import cell as run
 from chaos.simulate.run.cell import CellResult, Payload
 from chaos.simulate.workloads.cells import Cell
-from harness.errors import InfraError, UsageError
+from harness.errors import InfraError, UsageError, extra_hint
 
 AHEAD = 2
 """Cells given out for each worker: one that it runs, and the next."""
@@ -147,7 +147,7 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise UsageError("--scheduler needs the package distributed", "pip install 'r2cc[dask]'") from error
+        raise UsageError("--scheduler needs the package distributed", extra_hint("dask")) from error
     with suppress(ImportError):
         import dask
 
