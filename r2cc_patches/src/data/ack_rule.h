@@ -42,9 +42,10 @@ class AckRule {
 
   /// Who has an eye on a message until it is acknowledged.
   enum class Sender { Waits, KeepsCopy, SeesOurKernel };
-  /// A message is here. Who keeps a copy waits only when there are too many.
-  void arrived(uint64_t number, size_t bytes, Sender sender) {
-    large_ = bytes >= kLargeBytes;
+  /// A message is here, or a part of one. Who keeps a copy waits only when there are too many.
+  void arrived(uint64_t number, size_t bytes, Sender sender, bool part = false) {
+    large_ = bytes >= kLargeBytes || (part && sender == Sender::Waits);
+    if (part) partsBelow_ = std::max(partsBelow_, number + 1);
     const bool kept = sender == Sender::KeepsCopy;
     if (sender == Sender::SeesOurKernel) rescuedBelow_ = std::max(rescuedBelow_, number + 1);
     uint16_t& mine = bytes_[number % kMostCopies];
@@ -53,9 +54,10 @@ class AckRule {
     keptBytes_ += mine;
     if (sender == Sender::Waits) awaitedBelow_ = std::max(awaitedBelow_, number + 1), awaitedNs_ = clock_();
   }
-  /// Messages below `delivered` are here, those below `acked` were acknowledged, NCCL waits for `waiting` more, and the
-  /// sender keeps up to `budget` bytes: half of them come before it has to wait.
-  bool due(uint64_t delivered, uint64_t acked, int waiting, size_t budget) {
+  /// Messages below `delivered` are here, those below `whole` with all parts of NCCL's messages, those below `acked` were
+  /// acknowledged, NCCL waits for `waiting` more, and the sender keeps up to `budget` bytes: half of them come before it
+  /// has to wait.
+  bool due(uint64_t delivered, uint64_t whole, uint64_t acked, int waiting, size_t budget) {
     for (; seenAcked_ < acked; seenAcked_++) keptBytes_ -= std::exchange(bytes_[seenAcked_ % kMostCopies], uint16_t{0});
     const uint64_t unacked = delivered - acked;
     if (unacked == 0) return false;
@@ -63,7 +65,12 @@ class AckRule {
       return unacked >= (rescuedBelow_ > acked ? kRescuedDue : kMostCopies / 2) || keptBytes_ >= budget / 2;
     }
     // A sender may have fewer slots than there are receives waiting here.
-    return unacked >= every(waiting) || clock_() - awaitedNs_ >= kAfterNs;
+    const bool enough = partsBelow_ > acked ? whole > acked : unacked >= every(waiting);
+    return enough || clock_() - awaitedNs_ >= kAfterNs;
+  }
+  /// All of a message that was cut is here, and its sender waits for that: it was cut because there are few of them.
+  bool starves(uint64_t whole, uint64_t acked) const {
+    return partsBelow_ > acked && awaitedBelow_ > acked && whole > acked;
   }
   /// No sender waits for it, and NCCL has its message first: a datagram takes its thread 12 us.
   bool laterWillDo(uint64_t delivered, uint64_t acked) const {
@@ -89,6 +96,7 @@ class AckRule {
   size_t keptBytes_ = 0;              // their sum
   uint64_t seenAcked_ = 0;
   uint64_t awaitedBelow_ = 0;  // the last that its sender waits for, and one more
+  uint64_t partsBelow_ = 0;    // the last that is a part of a message, and one more
   uint64_t rescuedBelow_ = 0;  // the last that its sender sees in our kernel, and one more
   int64_t awaitedNs_ = 0;      // when that one came
 };

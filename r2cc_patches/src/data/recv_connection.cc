@@ -145,10 +145,13 @@ void RecvConnection::finished(Request& r) {
   r.inner = nullptr;
   const AckRule::Sender sender = senderOf(r);
   largest_ = std::max(largest_, r.size);
-  ackRule_.arrived(r.number, r.size, sender);
+  ackRule_.arrived(r.number, r.size, sender, r.cut());
   uint64_t next = delivered();
   // Slots of messages NCCL has not yet asked about keep their number, so the prefix is read off the ring.
-  while (next < posted_ && requests_[next].number == next && requests_[next].finished()) next++;
+  while (next < posted_ && requests_[next].number == next && requests_[next].finished()) {
+    next++;
+    if (next == posted_ || requests_[next].parts != 0) whole_ = next;
+  }
   delivered_.count.store(next, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   peer.receiving.fetch_sub(1, std::memory_order_relaxed);
@@ -177,9 +180,9 @@ void RecvConnection::ackIfDue() {
   if (due == 0 || plan_.empty() || !plan_.newest().lanes()[0].lane->inner.ops->needsAck) return;
   const uint64_t acked = delivered_.acked.load(std::memory_order_relaxed);
   const int waiting = outstanding_.load(std::memory_order_relaxed);
-  const bool ours = ackRule_.due(delivered(), acked, waiting, copyBudget(peer.connections));
+  const bool ours = ackRule_.due(delivered(), whole_, acked, waiting, copyBudget(peer.connections));
   if (!ours && !peer.acksHeld && due < kPeerAcksDue) return;
-  if (due < kPeerAcksDue && waitsForOthers(waiting)) return;
+  if (due < kPeerAcksDue && !ackRule_.starves(whole_, acked) && waitsForOthers(waiting)) return;
   peer.flushAcks(*ackPath(), ackRule_.urgent(waiting));
 }
 

@@ -84,6 +84,7 @@ class RecvConnection final : public Connection {
   void answer();
 
   Delivered delivered_{id};
+  uint64_t whole_ = 0;  // messages below are here with all parts of NCCL's messages
   AckRule ackRule_;
   /// What lay in the socket of a lane that was given up, and NCCL has not asked for yet; by number.
   struct Rescued {

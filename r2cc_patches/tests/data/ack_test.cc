@@ -1,4 +1,6 @@
 // When a receiver acknowledges: before its sender starves, however many slots that has and whatever it mixes.
+#include <algorithm>
+
 #include "check.h"
 #include "data/ack_rule.h"
 
@@ -25,7 +27,7 @@ struct Receiver {
   }
   bool seen = false;  // the sender sees what large ones our kernel has
   bool look(int waiting) {
-    if (!rule.due(delivered, acked, waiting, budget)) return false;
+    if (!rule.due(delivered, delivered, acked, waiting, budget)) return false;
     acked = delivered;
     return true;
   }
@@ -133,6 +135,51 @@ TEST(net_acks_of_the_last_large_message_are_urgent) {
   Receiver r;
   CHECK(r.take(65536, 0) && r.rule.urgent(0) && !r.rule.urgent(1));
   CHECK(r.take(65535, 0) && !r.rule.urgent(0));
+}
+
+/// A sender with one message on its way, cut into parts, and a receiver that NCCL asked for more: the parts come over
+/// several NICs, in any order and some at a time. No timer is waited for, and no part is acknowledged for itself.
+TEST(net_acks_of_a_message_in_parts_come_with_its_last) {
+  for (uint64_t parts = 2; parts <= 8; parts++) {
+    for (uint64_t atATime = 1; atATime <= parts; atATime++) {
+      AckRule rule([] { return clockNs; });
+      uint64_t acked = 0;
+      int datagrams = 0;
+      for (uint64_t first = 0; first < 20 * parts; first += parts) {
+        for (uint64_t here = 0; here < parts;) {
+          const uint64_t before = here;
+          here = std::min(parts, here + atATime);
+          for (uint64_t part = before; part < here; part++) {
+            rule.arrived(first + parts - 1 - part, 24576, AckRule::Sender::Waits, true);
+          }
+          // The last to come is the first of all: until then, no prefix is complete.
+          const uint64_t whole = here == parts ? first + parts : first;
+          const bool due = rule.due(whole, whole, acked, 32, kMostCopyBytes);
+          CHECK(due == (here == parts));
+          CHECK(rule.starves(whole, acked) == (here == parts) && (!due || rule.urgent(0)));
+          if (due) acked = whole, datagrams++;
+        }
+        CHECK_EQ(acked, first + parts);
+      }
+      CHECK_EQ(datagrams, 20);
+    }
+  }
+}
+
+/// The same where they come in order: what is there of a message is not news to its sender, and all of it is.
+TEST(net_acks_of_a_message_in_parts_do_not_wait_for_the_timer) {
+  constexpr uint64_t kParts = 8;
+  AckRule rule([] { return clockNs; });
+  for (uint64_t n = 0; n < 5; n++) rule.arrived(n, 24576, AckRule::Sender::Waits, true);
+  CHECK(!rule.due(5, 0, 0, 27, kMostCopyBytes) && !rule.starves(0, 0));
+  // Another connection's datagram took the count along.
+  for (uint64_t n = 5; n < kParts; n++) rule.arrived(n, 24576, AckRule::Sender::Waits, true);
+  CHECK(rule.due(kParts, kParts, 5, 24, kMostCopyBytes) && rule.starves(kParts, 5));
+  CHECK(!rule.due(kParts, kParts, kParts, 24, kMostCopyBytes));
+  // In sight in our kernel, nobody waits for it.
+  AckRule seen([] { return clockNs; });
+  for (uint64_t n = 0; n < 4; n++) seen.arrived(n, 24576, AckRule::Sender::SeesOurKernel, true);
+  CHECK(!seen.due(4, 4, 0, 4, kMostCopyBytes) && !seen.starves(4, 0) && !seen.urgent(0));
 }
 
 TEST(net_acks_of_a_peers_connections_go_together) {
