@@ -54,9 +54,9 @@ class AckRule {
     keptBytes_ += mine;
     if (sender == Sender::Waits) awaitedBelow_ = std::max(awaitedBelow_, number + 1), awaitedNs_ = clock_();
   }
-  /// Messages below `delivered` are here, those below `whole` with all parts of NCCL's messages, those below `acked` were
-  /// acknowledged, NCCL waits for `waiting` more, and the sender keeps up to `budget` bytes: half of them come before it
-  /// has to wait.
+  /// Messages below `delivered` are here, those below `whole` with all parts of NCCL's messages, those below `acked`
+  /// were acknowledged, NCCL waits for `waiting` more, and the sender keeps up to `budget` bytes: half of them come
+  /// before it has to wait.
   bool due(uint64_t delivered, uint64_t whole, uint64_t acked, int waiting, size_t budget) {
     for (; seenAcked_ < acked; seenAcked_++) keptBytes_ -= std::exchange(bytes_[seenAcked_ % kMostCopies], uint16_t{0});
     const uint64_t unacked = delivered - acked;

@@ -1,51 +1,53 @@
-// How much NCCL gives a connection at a time, as of the last second. Written by NCCL's thread under the connection's
-// ownership, read by the engine.
+// What NCCL usually gives a connection, by its last messages: however long ago they came, and at whatever rate, what
+// comes next is most likely like them. Written by NCCL's thread under the connection's ownership, read by the engine.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include "base/clock.h"
 
 namespace r2cc {
 
 class Load {
  public:
+  static constexpr size_t kNewest = 64;
+
   /// NCCL's thread: a message of so many bytes.
   void given(size_t bytes) {
-    raise(inFlight_, ++now_);
-    raise(bytes_, bytes);
+    const auto flight = static_cast<uint64_t>(std::min(++now_, kMostInFlight));
+    newest_[given_++ % kNewest].store(bytes << kFlightBits | flight, std::memory_order_relaxed);
   }
   /// One is over.
   void over() { now_--; }
 
-  struct Most {
-    int inFlight = 0;  // messages at a time
-    size_t bytes = 0;  // of one
+  struct Usual {
+    int inFlight = 0;  // the most messages at a time; 0: there was none
+    size_t bytes = 0;  // half of all bytes are in messages no larger: time is bytes, and one giant is not usual
   };
   /// The engine.
-  Most lately(int64_t now) {
-    if (now - since_ >= kWindowNs) {
-      last_ = {inFlight_.exchange(0, std::memory_order_relaxed), bytes_.exchange(0, std::memory_order_relaxed)};
-      since_ = now;
+  Usual usual() const {
+    std::array<size_t, kNewest> sizes{};
+    Usual out;
+    size_t count = 0, sum = 0, below = 0;
+    for (const auto& one : newest_) {
+      const uint64_t both = one.load(std::memory_order_relaxed);
+      if (both == 0) continue;
+      out.inFlight = std::max(out.inFlight, static_cast<int>(both & kMostInFlight));
+      sizes[count++] = both >> kFlightBits;
+      sum += both >> kFlightBits;
     }
-    return {std::max(last_.inFlight, inFlight_.load(std::memory_order_relaxed)),
-            std::max(last_.bytes, bytes_.load(std::memory_order_relaxed))};
+    std::sort(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(count));
+    for (size_t i = 0; i < count && 2 * below < sum; i++) below += out.bytes = sizes[i];
+    return out;
   }
 
  private:
-  static constexpr int64_t kWindowNs = msToNs(500);
-  template <class T>
-  static void raise(std::atomic<T>& most, T value) {
-    if (value > most.load(std::memory_order_relaxed)) most.store(value, std::memory_order_relaxed);
-  }
+  static constexpr int kFlightBits = 8, kMostInFlight = (1 << kFlightBits) - 1;
   int now_ = 0;
-  std::atomic<int> inFlight_{0};
-  std::atomic<size_t> bytes_{0};
-  Most last_;
-  int64_t since_ = 0;
+  size_t given_ = 0;
+  std::array<std::atomic<uint64_t>, kNewest> newest_{};  // size and how many were in flight; 0: none yet
 };
 
 }  // namespace r2cc

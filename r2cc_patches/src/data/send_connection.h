@@ -13,6 +13,7 @@
 #include "data/connection.h"
 #include "data/kept_messages.h"
 #include "data/load.h"
+#include "lanes/cut_change.h"
 #include "paths/capacity.h"
 #include "paths/wanted.h"
 
@@ -166,7 +167,9 @@ class SendConnection final : public Connection {
   LanePtr laneOn(const Path* path) const;
   bool placeLanes(int64_t now);
   /// How messages would best be cut over so many lanes, by what NCCL gives us.
-  Slicing wantedCut(size_t lanes, int64_t now);
+  Slicing wantedCut(size_t lanes) const;
+  /// Whether messages go on to be cut as they are.
+  bool keepsCut(size_t lanes, int64_t now);
   /// Opens what the wanted plan lacks, and starts a switch once all is there. False: nothing is left to do.
   bool approachWanted(int64_t now);
 
@@ -213,7 +216,7 @@ class SendConnection final : public Connection {
   int64_t nextTry_ = 0;        // of any lane that nothing waits for, after one was lost
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;
-  int64_t nextCut_ = 0;  // not before is a plan changed for the cut alone
+  CutChange cutChange_;
   int64_t wantedSince_ = 0;
   void noteCarried(int64_t at);
   int64_t lastCarried_ = 0;

@@ -12,7 +12,6 @@ constexpr int64_t kLostRetryNs = msToNs(10);     // after one that had been made
 constexpr int64_t kWantedWaitNs = msToNs(1000);  // then the plan is made of the lanes that came up
 constexpr int64_t kCarriesNs = msToNs(2000);     // a connection idle for longer is no demand
 constexpr size_t kMostSteps = 3;
-constexpr int64_t kCutAgainNs = msToNs(500);
 constexpr int64_t kPlaceAgainNs = msToNs(1500);  // neighbours believe an announcement after a second
 constexpr int kMostPlacings = 4;
 constexpr size_t kMostShares = 16;  // lanes are listed in one datagram
@@ -281,10 +280,14 @@ bool SendConnection::placeLanes(int64_t now) {
   return better;
 }
 
-Slicing SendConnection::wantedCut(size_t lanes, int64_t now) {
+Slicing SendConnection::wantedCut(size_t lanes) const {
   if (lanes < 2) return {};
-  const Load::Most most = load_.lately(now);
-  return most.inFlight == 0 ? plan_.newest().cut : slicingFor(lanes, most.inFlight, most.bytes);
+  const Load::Usual usual = load_.usual();
+  return usual.inFlight == 0 ? plan_.newest().cut : slicingFor(lanes, usual.inFlight, usual.bytes);
+}
+
+bool SendConnection::keepsCut(size_t lanes, int64_t now) {
+  return !cutChange_.due(plan_.newest().cut, wantedCut(lanes), now);
 }
 
 bool SendConnection::approachWanted(int64_t now) {
@@ -292,10 +295,7 @@ bool SendConnection::approachWanted(int64_t now) {
   if (proposed_ || (plan_.size() > kMostSteps && !idle(now))) return true;
   refreshWanted(now);
   if (now < nextSwitch_ || wanted_.empty()) return false;
-  const auto keeps = [&](size_t count) {
-    return now < nextCut_ || stillDoes(plan_.newest().cut, wantedCut(count, now));
-  };
-  if (sameShares(wanted_, current()) && keeps(wanted_.size())) return placeLanes(now);
+  if (sameShares(wanted_, current()) && keepsCut(wanted_.size(), now)) return placeLanes(now);
   std::vector<PlanLane> lanes;
   std::vector<Share> there;
   bool missing = false;
@@ -310,10 +310,10 @@ bool SendConnection::approachWanted(int64_t now) {
     if (!share.path->doubted() && !opening(share.path) && now >= nextTry_) requestLane(share.path);
   }
   if (missing && now - wantedSince_ < kWantedWaitNs) return true;
-  if (there.empty() || (sameShares(there, current()) && keeps(there.size()))) return missing;
-  const Slicing cut = wantedCut(there.size(), now);
-  nextCut_ = now + kCutAgainNs;
-  startSwitch(std::move(lanes), cut);
+  const bool same = sameShares(there, current());
+  if (there.empty() || (same && keepsCut(there.size(), now))) return missing;
+  same ? cutChange_.changed(now) : cutChange_.reset();
+  startSwitch(std::move(lanes), wantedCut(there.size()));
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include "lanes/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "paths/balance.h"
 
@@ -19,7 +20,11 @@ bool over(const Lane& lane) { return lane.posted.empty() || lane.state == LaneSt
 }  // namespace
 
 PlanStep::PlanStep(uint64_t from, std::vector<PlanLane> lanes, const Slicing& cut)
-    : from(from), cut(cut), lanes_(std::move(lanes)), order_(orderOf(lanes_)) {}
+    : from(from),
+      cut(cut),
+      lanes_(std::move(lanes)),
+      order_(orderOf(lanes_)),
+      round_(std::lcm(uint64_t{order_.size()}, uint64_t{std::max<uint8_t>(cut.parts, 1)})) {}
 
 bool PlanStep::has(const Lane* lane) const {
   return std::any_of(lanes_.begin(), lanes_.end(), [&](const PlanLane& l) { return l.lane.get() == lane; });

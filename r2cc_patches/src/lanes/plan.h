@@ -21,7 +21,11 @@ class PlanStep {
   uint64_t from;  // first message of this step
   Slicing cut;    // of NCCL's messages that begin in it
   const std::vector<PlanLane>& lanes() const { return lanes_; }
-  const LanePtr& laneFor(uint64_t number) const { return lanes_[order_[(number - from) % order_.size()]].lane; }
+  const LanePtr& laneFor(uint64_t number) const {
+    const uint64_t turn = number - from;
+    const uint64_t skipped = cut.parts > 1 ? turn / round_ : 0;
+    return lanes_[order_[(turn + skipped) % order_.size()]].lane;
+  }
   bool has(const Lane* lane) const;
   void substitute(const LanePtr& by);
   /// A lane of it was dropped and not yet replaced.
@@ -30,6 +34,9 @@ class PlanStep {
  private:
   std::vector<PlanLane> lanes_;
   std::vector<uint8_t> order_;
+  /// After so many turns each lane had its part of them, and the same parts of messages would come to the same lanes
+  /// again: one turn is skipped. Else all that is short, and so has bytes in its first parts alone, would go one way.
+  uint64_t round_;
 };
 
 class Plan {

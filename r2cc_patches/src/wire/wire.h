@@ -21,7 +21,7 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 11;     // never 0 (refusal.h)
+constexpr uint8_t kWireVersion = 12;     // never 0 (refusal.h)
 constexpr size_t kMaxDatagram = 1400;    // fits the smallest MTU anyone runs
 constexpr size_t kMaxNics = 32;          // bits in Header::nicsUp
 constexpr size_t kMaxReason = 160;       // bytes of text in a Bye

@@ -1,7 +1,12 @@
 // How messages are cut: arithmetic that both ends agree on, and streams that are cut while NICs come and go.
 #include "lanes/slicing.h"
 
+#include <map>
+
 #include "check.h"
+#include "data/load.h"
+#include "lanes/cut_change.h"
+#include "lanes/plan.h"
 #include "rig/faults.h"
 #include "rig/finish.h"
 #include "rig/rig.h"
@@ -13,7 +18,7 @@ namespace {
 constexpr int64_t kLimitNs = msToNs(15000);
 constexpr size_t kChunk = 128 << 10;
 
-/// The most parts that any Switch so far has asked for.
+/// How many parts the Switches so far have asked for; the first of them that cuts.
 struct PartsSeen {
   explicit PartsSeen(Rig& rig) {
     rig.spy = [this](int, const NicAddress&, const std::vector<uint8_t>& bytes) {
@@ -24,11 +29,13 @@ struct PartsSeen {
         if (type != Type::Switch) return;
         reader(message);
         last = message.parts;
+        int none = 0;
+        if (message.parts > 1) first.compare_exchange_strong(none, message.parts);
         if (message.parts > most) most = message.parts;
       });
     };
   }
-  std::atomic<int> most{0}, last{0};
+  std::atomic<int> most{0}, last{0}, first{0};
 };
 
 RigOptions fewLarge(bool rdma) {
@@ -103,6 +110,106 @@ TEST(net_slicing_is_kept_while_sizes_are_about_the_same) {
   CHECK(!stillDoes(cut, slicingFor(7, 3, 2 * kChunk)) && !stillDoes(cut, Slicing{}));
 }
 
+/// One lane a weight, as a plan has them.
+std::vector<PlanLane> lanesOf(const std::vector<uint8_t>& weights) {
+  std::vector<PlanLane> out;
+  for (const uint8_t weight : weights) {
+    const auto id = static_cast<uint32_t>(out.size() + 1);
+    out.push_back({std::make_shared<Lane>(nullptr, id, true, nullptr, 0, InnerNet{}, nullptr), weight});
+  }
+  return out;
+}
+
+/// What is short has bytes in its first part alone: every part of messages goes to each lane by its weight, and so does
+/// every run of turns.
+TEST(net_slicing_each_part_goes_by_the_weights) {
+  const std::vector<std::vector<uint8_t>> several{{1, 1, 1}, {1, 1}, {1, 3}, {2, 3, 3}, {1, 4, 4, 4}, {3, 15, 15, 15}};
+  for (const std::vector<uint8_t>& weights : several) {
+    uint64_t turns = 0;
+    for (const uint8_t weight : weights) turns += weight;
+    for (uint8_t parts = 1; parts <= kMostParts; parts++) {
+      const PlanStep step(40, lanesOf(weights), {parts, 4096});
+      std::map<std::pair<uint64_t, uint32_t>, uint64_t> count;  // by part and lane
+      const uint64_t messages = turns * turns;
+      for (uint64_t n = 0; n < messages * parts; n++) count[{n % parts, step.laneFor(40 + n)->id}]++;
+      for (const auto& [at, times] : count) {
+        const uint64_t fair = messages * weights[at.second - 1] / turns;
+        CHECK(times + turns >= fair && times <= fair + turns);  // it may end in the middle of a round
+      }
+    }
+  }
+}
+
+TEST(net_slicing_goes_by_what_is_usual) {
+  Load load;
+  CHECK_EQ(load.usual().inFlight, 0);
+  const auto give = [&](size_t bytes, int times) {
+    for (int i = 0; i < times; i++) load.given(bytes), load.over();
+  };
+  // One giant among equals is none, nor are many small ones: what has half of the bytes decides.
+  give(1 << 20, 1), give(kChunk, 20);
+  CHECK(load.usual().bytes == kChunk && load.usual().inFlight == 1);
+  give(0, 20), give(100, 20);
+  CHECK_EQ(load.usual().bytes, kChunk);
+  // What was long ago says nothing, however little there was since.
+  for (int i = 0; i < 8; i++) load.given(4 * kChunk);
+  for (int i = 0; i < 8; i++) load.over();
+  CHECK(load.usual().bytes == 4 * kChunk && load.usual().inFlight == 8);
+  give(kChunk, static_cast<int>(Load::kNewest));
+  CHECK(load.usual().bytes == kChunk && load.usual().inFlight == 1);
+}
+
+TEST(net_slicing_changes_for_what_lasts) {
+  const Slicing four = slicingFor(4, 2, kChunk), five = slicingFor(5, 2, kChunk);
+  CHECK(four.parts == 4 && five.parts == 5);
+  CutChange change;
+  int changes = 0;
+  for (int64_t now = 0; now < msToNs(60000); now += msToNs(10)) {  // now this, now that: mostly another
+    changes += change.due(four, now / msToNs(10) % 7 == 0 ? four : five, now) ? 1 : 0;
+  }
+  CHECK_EQ(changes, 0);
+  // What lasts is soon followed; then not for a while.
+  int64_t now = msToNs(70000);
+  CHECK(!change.due(four, four, now) && !change.due(four, five, now) && !change.due(four, five, now + msToNs(90)));
+  CHECK(change.due(four, five, now += msToNs(100)));
+  change.changed(now);
+  CHECK(!change.due(five, four, now + msToNs(10)) && !change.due(five, four, now + msToNs(400)));
+  CHECK(change.due(five, four, now + msToNs(510)));
+  // Other lanes came, with a cut of their own: that one may be wrong at once.
+  change.reset();
+  CHECK(!change.due(five, four, now + msToNs(20)) && change.due(five, four, now + msToNs(120)));
+}
+
+/// A stream at home, whose first cut comes with a NIC's loss.
+void firstCut(const Sizes& sizes, int expected) {
+  RigOptions options = fewLarge(false);
+  options.bytes = 0, options.sizes = sizes;
+  Rig rig(options);
+  PartsSeen parts(rig);
+  Stream& s = rig.stream(0, 1, 0, 100000000);
+  s.sender->limit = 400;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 400; }));
+  inject(rig, Fault::LinkAtBoth, 0, fake::Cut::Lose);
+  s.sender->limit = UINT64_MAX;
+  CHECK(Rig::within(kLimitNs, [&] { return parts.first != 0 && rig.delivered() > 800; }));
+  CHECK_EQ(parts.first, expected);
+  CHECK_EQ(parts.last, expected);
+  rig.stop();
+  CHECK_EQ(rig.streams()[0].receiver->wrong(), "");
+  for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
+}
+
+TEST(net_slicing_first_cut_is_of_what_comes_now) {
+  constexpr size_t kHalf = kSlotBytes / 2;
+  CHECK(slicingFor(3, 2, kHalf).parts == 2 && slicingFor(3, 2, kSlotBytes).parts == 3);
+  firstCut([](uint64_t number) { return number < 100 ? kSlotBytes : kHalf; }, 2);
+}
+
+TEST(net_slicing_one_large_message_does_not_decide) {
+  firstCut([](uint64_t number) { return number % 16 == 0 ? kSlotBytes : kSlotBytes / 2; }, 2);
+}
+
 TEST(net_slicing_exact_over_sockets) { cutThroughFaults(fewLarge(false)); }
 
 TEST(net_slicing_exact_over_rdma) { cutThroughFaults(fewLarge(true)); }
@@ -137,7 +244,8 @@ TEST(net_slicing_parts_in_gpu_memory_are_flushed) {
 /// Messages of many sizes, most of whose parts are empty; at home they are whole again.
 TEST(net_slicing_ends_at_home) {
   RigOptions options = fewLarge(false);
-  options.bytes = 0;  // mixed: the largest are as large
+  options.bytes = 0;
+  options.sizes = [](uint64_t number) { return number % 4 == 0 ? kSlotBytes : number * 977 % 3000; };
   Rig rig(options);
   PartsSeen parts(rig);
   rig.stream(0, 1, 0, 100000000);

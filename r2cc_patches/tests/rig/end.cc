@@ -16,23 +16,11 @@ uint64_t mix(uint64_t x) {
 }
 
 /// Mostly small; empty ones, odd ones, and now and then more than a datagram, a page, a socket chunk.
-size_t sizeOf(uint64_t seed, uint64_t number) {
-  if (seed >> kSizeAt != 0) return seed >> kSizeAt;
+size_t mixedSize(uint64_t seed, uint64_t number) {
   static constexpr size_t kSizes[] = {0, 1, 7, 8, 64, 100, 512, 1000, 1024, 1500, 2048, 4096, 63, 9, 16384};
   const uint64_t pick = mix(seed * 1000003 + number);
   if (pick % 61 == 0) return kSlotBytes;
   return kSizes[pick % std::size(kSizes)];
-}
-
-/// The payload of a message: its number first, then bytes that depend on stream, number and position.
-std::vector<uint8_t> payload(uint64_t seed, uint64_t number) {
-  std::vector<uint8_t> out(sizeOf(seed, number));
-  uint64_t word = number;
-  for (size_t i = 0; i < out.size(); i += 8) {
-    memcpy(out.data() + i, &word, std::min<size_t>(8, out.size() - i));
-    word = mix(seed ^ (number << 20) ^ i);
-  }
-  return out;
 }
 
 bool allAre(const uint8_t* data, size_t size, uint8_t value) {
@@ -52,7 +40,7 @@ class Sender final : public End {
 
   bool post() override {
     if (posted_ == messages_ || posted_ >= limit || posted_ - done_ == slots_) return false;
-    const std::vector<uint8_t> bytes = payload(seed_, posted_);
+    const std::vector<uint8_t> bytes = payload(posted_);
     if (!bytes.empty()) memcpy(slot(posted_), bytes.data(), bytes.size());
     void* request = reinterpret_cast<void*>(1);  // NCCL presets it
     if (connection().isend(slot(posted_), bytes.size(), static_cast<int>(posted_), mr_, nullptr, &request) !=
@@ -149,7 +137,7 @@ class Receiver final : public End {
   }
 
   void check(size_t size) {
-    const std::vector<uint8_t> expected = payload(seed_, done_);
+    const std::vector<uint8_t> expected = payload(done_);
     const std::string which = "message " + std::to_string(done_);
     if (size != expected.size()) return wrong(which + " has another size: " + std::to_string(size));
     if (size > 0 && memcmp(slot(done_), expected.data(), size) != 0) {
@@ -175,7 +163,24 @@ class Receiver final : public End {
 // ---- End --------------------------------------------------------------------------------------------------------
 
 End::End(const EndOf& of)
-    : engine_(of.engine), ctx_(of.ctx), dev_(of.dev), seed_(of.seed), messages_(of.messages), slots_(of.slots) {}
+    : engine_(of.engine),
+      ctx_(of.ctx),
+      dev_(of.dev),
+      seed_(of.seed),
+      messages_(of.messages),
+      slots_(of.slots),
+      sizes_(of.sizes) {}
+
+/// Its number first, then bytes that depend on stream, number and position.
+std::vector<uint8_t> End::payload(uint64_t number) const {
+  std::vector<uint8_t> out(sizes_ ? sizes_(number) : mixedSize(seed_, number));
+  uint64_t word = number;
+  for (size_t i = 0; i < out.size(); i += 8) {
+    memcpy(out.data() + i, &word, std::min<size_t>(8, out.size() - i));
+    word = mix(seed_ ^ (number << 20) ^ i);
+  }
+  return out;
+}
 
 void End::begin() {
   buffers_.resize(kSlots * kSlotBytes);

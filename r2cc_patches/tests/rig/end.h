@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +15,9 @@ namespace r2cc::fake {
 
 constexpr int kSlots = 8;
 constexpr size_t kSlotBytes = 81920;
-constexpr uint64_t kSizeAt = 40;  // a seed's bits from here on, if any is set: how large all its messages are
+
+/// How large a message is, by its number, kSlotBytes at most; none: sizes are mixed.
+using Sizes = std::function<size_t(uint64_t)>;
 
 /// Whose end it is, at which of its devices, and of which stream.
 struct EndOf {
@@ -23,6 +26,7 @@ struct EndOf {
   int dev;
   uint64_t seed, messages;
   uint64_t slots = kSlots;  // that are used
+  Sizes sizes{};            // NOLINT(readability-redundant-member-init)
 };
 
 /// One end of a stream, driven by its host's progress thread as NCCL drives a comm.
@@ -63,6 +67,8 @@ class End {
   void begin();
   void fail() { state_ = State::Failed; }
   void oneDone();
+  /// What the message holds.
+  std::vector<uint8_t> payload(uint64_t number) const;
   uint8_t* slot(uint64_t number) { return buffers_.data() + number % kSlots * kSlotBytes; }
   void wrong(const std::string& what);
 
@@ -70,6 +76,7 @@ class End {
   void* const ctx_;
   const int dev_;
   const uint64_t seed_, messages_, slots_;
+  const Sizes sizes_;
   void* comm_ = nullptr;
   void* mr_ = nullptr;
   int memory_ = NCCL_PTR_HOST;

@@ -120,13 +120,14 @@ size_t Rig::decided(Type type) const {
 }
 
 Stream& Rig::stream(int from, int to, int rail, uint64_t messages) {
-  const uint64_t number = (options_.seed * 1000 + streams_.size()) & ((uint64_t{1} << kSizeAt) - 1);
-  const uint64_t seed = number | uint64_t{options_.bytes} << kSizeAt;
+  const uint64_t seed = options_.seed * 1000 + streams_.size();
+  const size_t each = options_.bytes;
+  const Sizes sizes = each == 0 ? options_.sizes : [each](uint64_t) { return each; };
   InnerHandle handle{};
   Stream s{nullptr, nullptr, from, to};
-  const EndOf receiver{engine(to), context(to), rail, seed, messages, options_.slots};
+  const EndOf receiver{engine(to), context(to), rail, seed, messages, options_.slots, sizes};
   s.receiver = makeReceiver(receiver, handle, options_.gpu ? &fabric : nullptr);
-  s.sender = makeSender({engine(from), context(from), rail, seed, messages, options_.slots}, handle);
+  s.sender = makeSender({engine(from), context(from), rail, seed, messages, options_.slots, sizes}, handle);
   streams_.push_back(std::move(s));
   return streams_.back();
 }

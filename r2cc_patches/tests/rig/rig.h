@@ -36,7 +36,8 @@ struct RigOptions {
   bool confirms = true;  // where it is plain
   int64_t holdNs = msToNs(20000);
   uint64_t seed = 1;
-  size_t bytes = 0;         // of every message; 0: mixed
+  size_t bytes = 0;         // of every message; 0: by `sizes`
+  Sizes sizes{};            // NOLINT(readability-redundant-member-init)
   uint64_t slots = kSlots;  // messages of a stream on their way at most
   int mode = 1;
   int64_t probationNs = msToNs(100);
