@@ -10,12 +10,15 @@ from reports.simulation.model import Simulation
 from reports.words.cells import Tile
 
 At = Mapping[str, Any]
+ASSUMED = "assumed_rates"
+"""An axis of this name varies rates that nobody measured: what is told is of its last value, with the range of all."""
 
 
 def headline(sim: Simulation) -> str:
     """What the simulation says, of our first arm beside the first that is not ours."""
     ours, base = sim.ours(), sim.baseline()
     told = {"job": _job, "serving": _serving}.get(sim.kind, _worst)(sim, ours or sim.arms[0], base)
+    told += _about_rates(sim)
     missed = sum(row.get("outcome") == "missed" for row in sim.value["references"])
     if missed:
         told += f" {missed} of {len(sim.value['references'])} published figures are missed."
@@ -33,6 +36,24 @@ def place(sim: Simulation, arm: str, name: str) -> At:
     return max(reversed(found), key=lambda each: each[0])[1] if found else sim.points()[-1]
 
 
+def _about_rates(sim: Simulation) -> str:
+    """What brackets are; or that there are none, where faults come at rates."""
+    if ASSUMED in sim.axes:
+        return f" In brackets: assumed rates from {' to '.join(map(str, list(sim.axes[ASSUMED])[:-1]))}."
+    return f" Rates that are assumed are not varied (axis {ASSUMED})." if "rates" in sim.value["faults"] else ""
+
+
+def _told(sim: Simulation, at: At, arm: str, name: str) -> str | None:
+    """A figure, with its range over the assumed rates."""
+    alike = [each for each in sim.points() if {**each, ASSUMED: None} == {**at, ASSUMED: None}]
+    found = [figure for each in alike if (figure := sim.figure(each, arm, name)) is not None]
+    told = _shown(sim, at, arm, name)
+    if told is None or ASSUMED not in at:
+        return told
+    low, high = (words.value(pick(each["value"] for each in found), found[0]["unit"]) for pick in (min, max))
+    return f"{told} ({low} to {high})"
+
+
 def _shown(sim: Simulation, at: At, arm: str, name: str) -> str | None:
     figure = sim.figure(at, arm, name)
     return None if figure is None else words.value(figure["value"], figure["unit"])
@@ -42,18 +63,19 @@ def _job(sim: Simulation, ours: str, base: str | None) -> str:
     name = "effective_training_time"
     at = sim.points()[-1]
     days = sim.value["faults"].get("days", 0)
-    where = f"{sim.gpus(at):,} GPUs" + (f" ({words.at(at)})" if at else "")
+    named = {name: value for name, value in at.items() if name != ASSUMED}
+    where = f"{sim.gpus(at):,} GPUs" + (f" ({words.at(named)})" if named else "")
     parts = [f"Over {days:g} days on {where}, {_kept(sim, at, ours, name)} the time on work that is kept"]
-    if base is not None and (theirs := _shown(sim, at, base, name)) is not None:
+    if base is not None and (theirs := _told(sim, at, base, name)) is not None:
         parts.append(f", {words.inside(base)} {theirs}")
-    saved, cost = _shown(sim, at, ours, "gpu_hours_saved"), _shown(sim, at, ours, "cost_saved_usd")
+    saved, cost = _told(sim, at, ours, "gpu_hours_saved"), _shown(sim, at, ours, "cost_saved_usd")
     if saved is not None:
         parts.append(f": {saved} saved" + (f" ({cost})" if cost is not None else ""))
     return "".join(parts) + "."
 
 
 def _kept(sim: Simulation, at: At, arm: str, name: str) -> str:
-    return f"{words.arm(arm)} spends {_shown(sim, at, arm, name) or 'no known share'} of"
+    return f"{words.arm(arm)} spends {_told(sim, at, arm, name) or 'no known share'} of"
 
 
 def _serving(sim: Simulation, ours: str, base: str | None) -> str:

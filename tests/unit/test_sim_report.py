@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sim_files
@@ -60,10 +61,28 @@ def test_the_answer_comes_first_in_one_sentence(tmp_path: Path) -> None:
     told = sentence.headline(opened(tmp_path))
     assert told == (
         "Over 30 days on 1,024 GPUs (128 hosts), R2CC AllReduce spends 98.9 % of the time on work that is kept, "
-        "stock NCCL 93.6 %: 19,200 GPU h saved."
+        "stock NCCL 93.6 %: 19,200 GPU h saved. Rates that are assumed are not varied (axis assumed_rates)."
     )
     wrong = sim_files.simulation(checks=[{"name": "x", "value": None, "bound": "<= 1", "outcome": "deviated"}])
     assert sentence.headline(opened(tmp_path, wrong)).endswith("1 of 1 checks do not hold.")
+
+
+def test_the_answer_has_the_range_over_assumed_rates(tmp_path: Path) -> None:
+    value: dict[str, Any] = json.loads(json.dumps(sim_files.simulation()))
+    value["axes"] = {**value["axes"], sentence.ASSUMED: ["a third", "three times", "as shipped"]}
+    points = []
+    for label, factor in (("a third", 1.01), ("three times", 0.9), ("as shipped", 1.0)):
+        for point in json.loads(json.dumps(value["points"])):
+            point["at"][sentence.ASSUMED] = label
+            for figure in point["figures"]:
+                figure["value"] = None if figure["value"] is None else figure["value"] * factor
+            points.append(point)
+    told = sentence.headline(opened(tmp_path, {**value, "points": points}))
+    assert told == (
+        "Over 30 days on 1,024 GPUs (128 hosts), R2CC AllReduce spends 98.9 % (89.0 % to 99.923 %) of the time on "
+        "work that is kept, stock NCCL 93.6 % (84.2 % to 94.5 %): 19,200 GPU h (17,280 GPU h to 19,392 GPU h) saved. "
+        "In brackets: assumed rates from a third to three times."
+    )
 
 
 def test_papers_are_beside_ours_with_the_difference(tmp_path: Path) -> None:
