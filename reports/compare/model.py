@@ -122,11 +122,10 @@ def _not_comparable(before: Group, after: Group) -> Iterable[str]:
         ours, theirs = ({str(getattr(run, field)) for run in group.runs} for group in (before, after))
         if ours != theirs or len(ours) > 1:
             yield f"{what} differs ({_names(ours)} against {_names(theirs)})"
-    for group in (before, after):
-        bad = [run for run in group.runs if run.verdict in ("void", *SAY_NOTHING)]
-        if bad:
-            why = f" ({bad[0].reason})" if bad[0].reason else ""
-            yield f"{bad[0].id} says nothing: it is {bad[0].verdict}{why}"
+    bad = [[run for run in group.runs if run.verdict in ("void", *SAY_NOTHING)] for group in (before, after)]
+    for run in {runs[0].id: runs[0] for runs in bad if runs}.values():  # two arms of one run are two groups of it
+        why = f" ({run.reason})" if run.reason else ""
+        yield f"{run.id} says nothing: it is {run.verdict}{why}"
 
 
 def _differences(before: Group, after: Group) -> Iterable[str]:

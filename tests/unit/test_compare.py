@@ -67,6 +67,13 @@ def test_what_is_not_comparable(changes: dict[str, str], why: str) -> None:
     assert found.rows == ()
 
 
+def test_two_arms_of_a_run_that_says_nothing_say_so_once() -> None:
+    void = _run("a", QUIET, verdict="void")
+    assert compare(Group("stock", (void,)), Group("migrate", (void,))).verdict == (
+        "not comparable because a says nothing: it is void"
+    )
+
+
 def test_what_differs_is_named_and_repeats_are_one_group() -> None:
     runs = [_run("a1", QUIET), _run("a2", QUIET), _run("b1", QUIET, build_id="b2"), _run("b2", QUIET, build_id="b2")]
     groups = grouped(runs)

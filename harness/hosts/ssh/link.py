@@ -113,7 +113,7 @@ def lost(target: Target, why: str = "") -> SshError:
 
 
 def _dial(target: Target) -> socket.socket:
-    hint = f"{_by_hand(target)}; is the host up, the address right, the port open?"
+    hint = f"{target.by_hand}; is the host up, the address right, the port open?"
     try:
         link = socket.create_connection((target.address, target.port), timeout=target.connect_timeout_s)
     except TimeoutError as error:
@@ -177,11 +177,7 @@ def _negotiate(target: Target, transport: Transport, link: socket.socket | Tunne
         raise ssh_proxy.silent(target, link, why)
     if why:
         message = f"{target.name}: {target.shown} answers, but not as an SSH server should: {why}"
-        raise SshError("no_ssh", message, f"{_by_hand(target)}; a busy sshd hangs up too (MaxStartups)")
-
-
-def _by_hand(target: Target) -> str:
-    return f"ssh -v -p {target.port} {target.address}"
+        raise SshError("no_ssh", message, f"{target.by_hand}; a busy sshd hangs up too (MaxStartups)")
 
 
 def _authenticate(target: Target, transport: Transport) -> None:

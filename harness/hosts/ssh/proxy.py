@@ -79,4 +79,4 @@ def silent(target: Target, link: ProxySocket, why: str) -> SshError:
 
 
 def _by_hand(target: Target) -> str:
-    return f"run the command by hand; it is in ~/.ssh/config: ssh -v -p {target.port} {target.address}"
+    return f"run the command by hand; it is in ~/.ssh/config: {target.by_hand}"

@@ -70,6 +70,11 @@ class Target:
     def shown(self) -> str:
         return f"{self.user}@{self.address}" + ("" if self.port == SSH_PORT else f":{self.port}")
 
+    @property
+    def by_hand(self) -> str:
+        """What somebody types to see why it does not answer, as the same user."""
+        return f"ssh -v -p {self.port} {self.user}@{self.address}"
+
 
 def is_hop(text: str) -> bool:
     """Whether it is `[user@]host[:port]`."""
