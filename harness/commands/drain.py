@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -50,17 +51,19 @@ def drain(
     if status is not None:
         drains.check_alternative(status, wanted)
     path = drains.drain(folder, wanted, for_s)
-    left = None if status is None else drains.wait_until_left(status, wanted, wait_s)
+    unseen = "Without --status nobody sees when it is" if status is None else drains.unseen(status, wanted)
+    left = None if status is None or unseen else drains.wait_until_left(status, wanted, wait_s)
+    back = f"r2cc undrain {wanted} --control {shlex.quote(str(folder))}"
     if not left:
-        nobody = f"{wanted} is to be left ({path}). Without --status nobody sees when it is"
-        done = f"{wanted} carries nothing any more. When it is back: r2cc undrain {wanted}"
+        nobody = f"{wanted} is to be left ({path}). {unseen}"
+        done = f"{wanted} carries nothing any more. When it is back: {back}"
         result = drains.Drained(wanted.host, wanted.nic, True, left)
         click.echo(dumped(result) if as_json else nobody if left is None else done)
         return 0
     raise drains.Refused(
         f"{wanted} still carries something after {wait_s:g} s ({left} connections)",
         f"do the jobs run with R2CC_CONTROL_DIR={folder}, and have the hosts they talk with this version of R2CC? "
-        f"{path} stays; `r2cc undrain {wanted}` takes it back",
+        f"{path} stays; `{back}` takes it back",
     )
 
 

@@ -114,6 +114,15 @@ def check_alternative(status: Path, place: Place) -> None:
             raise Refused(f"{place} is the last NIC of process {process.pid} that works", "bring another back first")
 
 
+def unseen(status: Path, place: Place) -> str:
+    """Why nobody can see whether the NIC is left; empty: its host's processes report. A host that is misspelt must not
+    look like one that has left."""
+    if _of_host(status, place):
+        return ""
+    others = ", ".join(sorted({process.host for process in read_folder(status).live})) or "none"
+    return f"No process of {place.host} reports in {status} (of hosts there: {others}), so nobody sees whether it is"
+
+
 def left_on(status: Path, place: Place) -> tuple[int, int]:
     """How many processes have taken note, and how many connections still go over the NIC."""
     nics = [nic for process in _of_host(status, place) for nic in process.nics if _is(nic, place.nic)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import threading
 from pathlib import Path
@@ -18,6 +19,7 @@ from harness.errors import CommandError, SshError, UsageError
 from harness.hosts.check import answers, check
 from harness.hosts.parallel import on_all
 from harness.hosts.remote import preamble
+from harness.hosts.ssh import link
 from harness.hosts.ssh.command import remote_line
 from harness.hosts.ssh.keys import known_hosts
 from harness.hosts.ssh.target import Target
@@ -35,6 +37,16 @@ def test_one_failure_hides_nothing() -> None:
     assert [(host["name"], host["ok"]) for host in told["hosts"]] == [("good", True), ("bad", False)]
     assert told["hosts"][1]["error"]["kind"] == "command"
     assert "no room" in told["hosts"][1]["error"]["message"]
+
+
+def test_what_to_type_for_a_host_that_refuses_names_the_user() -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(SshError, match="cannot reach alice@127") as caught:
+            link._dial(Target("n1", "127.0.0.1", "alice", port))
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(f"ssh -v -p {port} alice@127.0.0.1;")
 
 
 def test_work_runs_at_the_same_time_and_a_mistake_of_ours_is_one_hosts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,25 @@ def test_it_waits_until_every_process_has_left_the_nic(tmp_path: Path) -> None:
     done = call(drain, "h1:eth2", "--control", str(tmp_path / "c"), "--status", str(tmp_path))
     assert done.return_value == 0
     assert "h1:eth2 carries nothing any more" in done.stdout
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_host_of_which_nobody_reports_is_not_said_to_have_left(tmp_path: Path, others: bool) -> None:
+    if others:
+        write(tmp_path, status(nic("eth0"), nic("eth2")))
+    words = ["n7:eth2", "--control", str(tmp_path / "a b"), "--status", str(tmp_path)]
+    done = call(drain, *words)
+    assert done.return_value == 0
+    assert "carries nothing" not in done.stdout
+    assert f"No process of n7 reports in {tmp_path} (of hosts there: {'h1' if others else 'none'})" in done.stdout
+    assert json.loads(call(drain, *words, "--json").stdout)["connections_left"] is None
+
+
+def test_the_way_back_can_be_typed_as_it_stands(tmp_path: Path) -> None:
+    write(tmp_path, status(nic("eth0"), nic("eth2", "draining", connections_here=0)))
+    said = call(drain, "h1:eth2", "--control", str(tmp_path / "a b"), "--status", str(tmp_path)).stdout
+    words = shlex.split(said.partition("When it is back: r2cc undrain ")[2])
+    assert call(undrain, *words).return_value == 0
 
 
 @pytest.mark.parametrize("state", ["up", "draining"])

@@ -16,9 +16,12 @@ from pathlib import Path
 os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")  # errors are raised here, and do not end the process
 os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
 
-import torch
-import torch.distributed as dist
-from nvidia_resiliency_ext import inprocess
+try:
+    import torch
+    import torch.distributed as dist
+    from nvidia_resiliency_ext import inprocess
+except ModuleNotFoundError as error:
+    sys.exit(f"in_process.py needs torch and nvidia-resiliency-ext: this Python has no {error.name}")
 
 STATE: dict[str, int] = {"step": 0}
 """What outlives a restart; a real job keeps its model and optimizer here, or loads a checkpoint."""

@@ -17,8 +17,11 @@ from abc import ABC, abstractmethod
 from datetime import timedelta
 from pathlib import Path
 
-import torch
-import torch.distributed as dist
+try:
+    import torch
+    import torch.distributed as dist
+except ModuleNotFoundError as error:
+    sys.exit(f"shrink.py needs torch: this Python has no {error.name}")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from harness.workloads.nccl_api import SHRINK_ABORT, Comm, Nccl, NcclError

@@ -14,10 +14,13 @@ import os
 import sys
 from datetime import timedelta
 
-import torch
-import torch.distributed as dist
-from torch import nn
-from torchft import DistributedDataParallel, Manager, Optimizer, ProcessGroupGloo, ProcessGroupNCCL
+try:
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torchft import DistributedDataParallel, Manager, Optimizer, ProcessGroupGloo, ProcessGroupNCCL
+except ModuleNotFoundError as error:
+    sys.exit(f"torchft_replicas.py needs torch and torchft: this Python has no {error.name}")
 
 
 def main() -> int:
