@@ -2,8 +2,8 @@
 
     import r2cc
 
-    run = r2cc.run("experiments/nic_down.yaml", arms=["stock", "balance"])
-    run.arm("balance").stall_ms
+    run = r2cc.run("experiments/nic_down.yaml", arms=["stock", "migrate"])
+    run.arm("migrate").stall_ms
     run.iterations().groupby("arm").duration_ms.describe()
 
 Errors are those of the command line. `R2ccError` is the base; `UsageError` is bad input, of which `InputErrors` has

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas  # noqa: F401 - pytester forgets what is first imported in a test, and numpy cannot be imported twice
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```)?", flags=re.S | re.M)
@@ -35,6 +36,18 @@ def test_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
             exec(compile(code, "python.md", "exec"), names)
         assert stripped(said.getvalue()) == stripped(wanted), code
     assert len(shown) >= 5
+
+
+def test_arms_that_are_asked_for_are_those_of_the_experiment() -> None:
+    """In calls of Python and in commands, of pages, docstrings and examples of commands."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "r2cc").glob("*.py")]
+    text = "\n".join(page.read_text() for page in pages)
+    calls = re.findall(r'\brun\(\s*"(experiments/[^"]+)", arms=\[([^\]]+)\]', text.replace("r2cc_run(", "run("))
+    commands = re.findall(r"chaos run (experiments/\S+\.yaml)[^\n`#]* --arms ([\w,]+)", text)
+    assert len(calls) >= 4 and commands
+    for file, arms in calls + commands:
+        known = yaml.safe_load((ROOT / file).read_text())["arms"]
+        assert set(re.findall(r"\w+", arms)) <= set(known), (file, arms)
 
 
 def test_columns_are_those_of_the_page() -> None:
