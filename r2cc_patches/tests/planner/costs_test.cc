@@ -70,7 +70,7 @@ TEST(plan_costs_of_a_file) {
   CHECK_EQ(costs.name, std::string("x"));
   CHECK_EQ(costs.cost.hopUs, 7.0);
   CHECK_EQ(costs.cost.chainEfficiency, 0.9);
-  CHECK_EQ(costs.nccl->tree.efficiency, 0.5);
+  CHECK_EQ(costs.nccl ? costs.nccl->tree.efficiency : 0, 0.5);
   for (const char* bad :
        {R"({"schema": 1, "name": "x", "cost": {"hop_us": -1}})", R"({"schema": 1, "name": "x", "z": 1})",
         R"({"schema": 2, "name": "x"})", "", R"({"schema": 1, "name": "x", "nccl": {"ring": {"efficiency": 0}}})"}) {
