@@ -65,12 +65,12 @@ test-lab: setup-dev ## The tests in the lab and on emulated machines
 	@.venv/bin/python -m pytest -n 2 --dist loadfile tests/lab -m "timed and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
 	@.venv/bin/python -m pytest tests/lab tests/vm -m "(alone or vm) and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
 
-wheel: setup-dev ## Build the wheel into dist/: command line, libraries, experiments
-	@.venv/bin/r2cc build net --quiet --then release
-	@.venv/bin/python scripts/packages/wheel.py
+wheel: setup-dev ## Build the wheel into dist/: command line, libraries, experiments; ARCH=aarch64 for other hosts
+	@.venv/bin/r2cc build net --quiet $(ARCH:%=--cpu %) --then release
+	@.venv/bin/python scripts/packages/wheel.py $(ARCH)
 
-packages: wheel ## The wheel, and .deb, .rpm (where rpmbuild is) and symbols of the net plugin, into dist/
-	@bash scripts/packages/system.sh
+packages: wheel ## The wheel, and .deb, .rpm (where rpmbuild is) and symbols of the net plugin, into dist/; ARCH as for wheel
+	@bash scripts/packages/system.sh $(ARCH)
 
 fuzz: setup-dev ## Fuzz the wire formats and a live engine: `make fuzz SECONDS=60` a target (needs clang)
 	@FUZZ_SECONDS=$(or $(SECONDS),60) .venv/bin/r2cc build net --then fuzz

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from harness.errors import UsageError
 
 DEFAULT_NCCL = "2.29.7"
+CPUS = ("x86_64", "aarch64")
+"""As `uname -m` names them: those that a release is made for (r2cc_patches/release)."""
 PACKAGE = Path(__file__).resolve().parents[1] / "r2cc"
 """The package that the wheel puts our programs and experiments into."""
 EXPERIMENTS = "experiments"
@@ -20,6 +23,8 @@ class Layout:
 
     root: Path
     version: str = DEFAULT_NCCL
+    cpu: str | None = None
+    """What is compiled is for this kind of CPU; None: this machine's."""
 
     @property
     def pins(self) -> Path:
@@ -51,7 +56,7 @@ class Layout:
     @property
     def net(self) -> Path:
         """What `r2cc build net` leaves."""
-        return self.root / "build" / self._named("net")
+        return self.root / "build" / self._for_cpu(self._named("net"))
 
     @property
     def nccl(self) -> Path:
@@ -72,6 +77,19 @@ class Layout:
             raise UsageError(f"no source of NCCL {version}: {reasons[version]}", f"known: {', '.join(known)}")
         hint = f"known: {', '.join(known)}; `r2cc fork port {version}` tries to make patches for another"
         raise UsageError(f"no pin of NCCL {version} in {self.pins}", hint)
+
+    def for_cpu(self, cpu: str) -> Layout:
+        """The same, to be compiled for that kind of CPU. UsageError says which are known."""
+        if cpu not in CPUS:
+            raise UsageError(f"no build for a CPU of kind {cpu}", f"known: {', '.join(CPUS)}")
+        return replace(self, cpu=None if cpu == platform.machine() else cpu)
+
+    def tool(self, name: str) -> str:
+        """A compiler or one of its siblings: those for other CPUs go by the names that Debian, Ubuntu and Fedora give."""
+        return name if self.cpu is None else f"{self.cpu}-linux-gnu-{name}"
+
+    def _for_cpu(self, name: str) -> str:
+        return name if self.cpu is None else f"{name}-{self.cpu}"
 
     def _named(self, name: str) -> str:
         """Another version than the default has folders of its own, beside those that have always been there."""

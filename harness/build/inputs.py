@@ -49,7 +49,8 @@ def compiler_version(compiler: str = "g++") -> str:
     try:
         lines = LocalHost().run([compiler, "--version"], timeout_s=20).stdout.splitlines()
     except CommandError as error:
-        raise BuildError(f"no C++ compiler: {error.message}", "sudo apt-get install g++ make") from error
+        package = f"g++-{compiler.removesuffix('-g++')}" if compiler != "g++" else "g++"
+        raise BuildError(f"no C++ compiler: {error.message}", f"sudo apt-get install {package} make") from error
     return lines[0] if lines else compiler
 
 

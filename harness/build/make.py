@@ -27,6 +27,7 @@ def make_arguments(layout: Layout, cuda: Path) -> list[str]:
         f"NCCL_TREE={_relative(layout.tree, layout)}",
         f"CUDA_INC={_relative(_without_space(cuda, layout), layout)}",
         f"BUILD={_relative(layout.net, layout)}",
+        *([] if layout.cpu is None else [f"CXX={layout.tool('g++')}", f"OBJCOPY={layout.tool('objcopy')}"]),
     ]
 
 

@@ -9,6 +9,7 @@ from harness.build.cuda import cuda_include
 from harness.build.inputs import Inputs, compiler_version, cuda_version, flags_from_environment, source_hashes
 from harness.build.make import log_of, make_arguments, run_make
 from harness.build.record import Record, forget, hashes, is_current, known, unfinished
+from harness.errors import UsageError
 from harness.files.lock import exclusive
 from harness.fork.tree import ensure
 from harness.progress import Progress, show
@@ -67,7 +68,7 @@ def build_net(
             patches=[patch.name for patch in status.applied],
             edited=status.edited,
             sources=source_hashes(layout.native),
-            compiler=compiler_version(),
+            compiler=compiler_version(layout.tool("g++")),
             cuda_include=str(cuda),
             cuda_version=cuda_version(cuda),
             flags=flags_from_environment(),
@@ -88,11 +89,16 @@ def run_target(target: str, progress: Progress = show, *, verbose: bool = False,
     """Run another target of our Makefile, such as its tests, on what build_net made ready. Returns its log.
 
     What sanitizers see lies in a folder of its own, and so has a lock of its own. Tests run without a lock: they take
-    minutes. Raises BuildError with the log's lines that say why.
+    minutes. Raises BuildError with the log's lines that say why, or UsageError for tests of another CPU.
     """
     layout = layout or checkout()
-    arguments = make_arguments(layout, cuda_include(layout, progress))
     is_test = target == "test" or target.startswith("test-")
+    if is_test and layout.cpu is not None:
+        hint = (
+            f"`--then built-tests` compiles them; then qemu-{layout.cpu}-static, or a machine of that kind, runs them"
+        )
+        raise UsageError(f"{target}: programs for {layout.cpu} do not run here", hint)
+    arguments = make_arguments(layout, cuda_include(layout, progress))
     name = target.rpartition("-")[2]
     with exclusive(layout.cache / "locks" / (f"{name}.lock" if name in SANITIZERS else "build.lock"), "building"):
         compiled = target.replace("test", "built", 1) if is_test else target

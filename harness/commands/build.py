@@ -31,12 +31,20 @@ def build() -> None:
     multiple=True,
     help="Then make this, too: test, test-asan, test-tsan, ... May be repeated.",
 )
+@click.option("--cpu", metavar="KIND", help="For another kind of CPU: aarch64 or x86_64. Takes a cross compiler.")
 @nccl_option()
 @json_option("Print the result as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show make's output.")
 @quiet_option()
 def net(
-    *, source: str | None, then: tuple[str, ...], version: str | None, as_json: bool, verbose: bool, quiet: bool
+    *,
+    source: str | None,
+    then: tuple[str, ...],
+    cpu: str | None,
+    version: str | None,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
 ) -> None:
     """Compile the resilient net as one library, with g++ and CUDA's headers only: no nvcc, no GPU.
 
@@ -47,12 +55,13 @@ def net(
       r2cc build net
       r2cc build net --then test --then test-asan
       r2cc build net --nccl 2.30.7
+      r2cc build net --cpu aarch64 --then release     # into build/net-aarch64
     """
     from harness.build import build_net, run_target
     from harness.progress import show
     from harness.repo import checkout
 
-    layout = checkout(version)
+    layout = checkout(version) if cpu is None else checkout(version).for_cpu(cpu)
     built = build_net(source, show, verbose=verbose and not as_json, layout=layout)
     for target in then:
         log = run_target(target, show, verbose=verbose and not as_json, layout=layout)

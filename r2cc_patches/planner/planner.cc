@@ -338,11 +338,11 @@ Plan planOrRing(const Request& request) {
 std::vector<uint64_t> bounds(const Plan& plan, uint64_t count, uint64_t granule) {
   if (granule == 0) throw PlanError("a granule has one element at least");
   std::vector<uint64_t> out{0};
-  long double before = 0;
+  double before = 0;  // not long double: that is of another size on each kind of CPU, and ranks must agree
   for (const Part& part : plan.parts) {
     before += part.share;
-    const auto units = static_cast<uint64_t>(std::llround(before * static_cast<long double>(count) / granule));
-    out.push_back(std::clamp(units * granule, out.back(), count));
+    const double units = before * static_cast<double>(count) / static_cast<double>(granule);
+    out.push_back(std::clamp(static_cast<uint64_t>(std::llround(units)) * granule, out.back(), count));
   }
   out.back() = count;
   return out;

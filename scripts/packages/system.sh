@@ -1,10 +1,19 @@
 #!/usr/bin/env bash
 # `make packages`: the net plugin for a whole machine, as .deb, as .rpm where rpmbuild is, and the symbols aside, in dist/.
-# Needs what `make wheel` left in build/net/release. `--without-symbols` saves the time that they take.
+# Needs what `make wheel` left in build/net/release, or build/net-CPU/release: `system.sh [--without-symbols] [CPU]`.
+# Without symbols it saves the time that they take.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=scripts/packages
 release=build/net/release
+symbols=yes
+for word; do
+  case $word in
+    --without-symbols) symbols= ;;
+    "$(uname -m)") ;;
+    *) release=build/net-$word/release ;;
+  esac
+done
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -57,6 +66,6 @@ else
   echo "no .rpm: rpmbuild is not installed (Debian's package rpm)" >&2
 fi
 
-[ "${1:-}" != --without-symbols ] || exit 0
+[ "$symbols" ] || exit 0
 tar -C "$release" --owner=0 --group=0 -cJf "dist/r2cc-$version-$machine-symbols.tar.xz" debug
 echo "dist/r2cc-$version-$machine-symbols.tar.xz"

@@ -14,12 +14,15 @@ from pathlib import Path
 
 import stage
 
+from harness.repo import Layout
+
 FLOOR = "manylinux_2_31"
 """glibc 2.31: Debian 11, Ubuntu 20.04, RHEL 9 and newer (r2cc_patches/release)."""
 
 
 def main() -> None:
-    build = Path(sys.argv[1]) if len(sys.argv) > 1 else stage.ROOT / "build" / "net"
+    layout = Layout(stage.ROOT)
+    build = (layout.for_cpu(sys.argv[1]) if len(sys.argv) > 1 else layout).net
     platform = f"{FLOOR}_{stage.machine(build / 'release' / 'libr2cc_net.so')}"
     with tempfile.TemporaryDirectory(prefix="r2cc-wheel-") as name:
         folder = Path(name)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from pathlib import Path
 
 import pytest
 
 from harness.build import build_net, run_target
-from harness.errors import BuildError
+from harness.build.inputs import compiler_version
+from harness.build.make import make_arguments
+from harness.errors import BuildError, UsageError
 from harness.fork.pin import load_pin
 from harness.fork.state import fork_status
 from harness.progress import silent
@@ -113,6 +116,23 @@ def test_other_tools_compile_everything_again(tiny_build: TinyFork, monkeypatch:
     monkeypatch.setenv("CXXFLAGS", "-O1")
     build_net(progress=silent, layout=tiny_build.layout)
     assert (tiny_build.layout.net / "obj" / "net.o").stat().st_mtime_ns > before
+
+
+def test_another_cpu_has_a_folder_and_tools_of_its_own(tiny_build: TinyFork) -> None:
+    other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    layout = tiny_build.layout.for_cpu(other)
+    assert layout.net == tiny_build.layout.net.with_name(f"net-{other}")
+    assert layout.for_cpu(platform.machine()) == tiny_build.layout
+    tools = {f"CXX={other}-linux-gnu-g++", f"OBJCOPY={other}-linux-gnu-objcopy"}
+    assert tools < set(make_arguments(layout, Path("/cuda")))
+    assert not any(word.startswith(("CXX", "OBJCOPY")) for word in make_arguments(tiny_build.layout, Path("/cuda")))
+    with pytest.raises(UsageError, match="no build for a CPU of kind m68k"):
+        layout.for_cpu("m68k")
+    with pytest.raises(UsageError, match=f"test: programs for {other} do not run here"):
+        run_target("test", silent, layout=layout)
+    with pytest.raises(BuildError) as caught:
+        compiler_version("m68k-none-g++")
+    assert "apt-get install g++-m68k-none" in str(caught.value)
 
 
 @pytest.mark.parametrize("damage", ["remove", "truncate"])

@@ -9,6 +9,8 @@ namespace r2cc::progress {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+// What is under way is counted after the move that it begins or ends with, and so is read before it.
+constexpr auto kSeen = std::memory_order_acquire, kShown = std::memory_order_release;
 
 Stretch longer(const Stretch& noted, int64_t beganNs, int64_t nowNs) {
   const int64_t us = (nowNs - beganNs) / 1000;
@@ -57,7 +59,7 @@ void Comm::stepBegins(Op& op) {
   if (!pending()) moves(nowNs());  // what is under way from here on stands still from here on
   op.state.store(Op::State::kMoves, kRelaxed);
   networked_.store(true, kRelaxed);
-  moving_.fetch_add(1, kRelaxed);
+  moving_.fetch_add(1, kShown);
   if (op.hasTask.load(kRelaxed)) tasks_.moving(op.task.load(kRelaxed), 1);
 }
 
@@ -66,14 +68,14 @@ void Comm::stepMoves(Op& op, uint64_t bytes, int64_t nowNs) {
   bytes_.fetch_add(bytes, kRelaxed);
   if (!op.sends.load(kRelaxed)) return;
   op.sending.fetch_add(1, kRelaxed);
-  if (sending_.fetch_add(1, kRelaxed) == 0) sendingSinceNs_.store(nowNs, kRelaxed);
+  if (sending_.fetch_add(1, kShown) == 0) sendingSinceNs_.store(nowNs, kRelaxed);
 }
 
 void Comm::stepEnds(Op& op, int64_t nowNs) {
   moves(nowNs);
   if (op.sending.load(kRelaxed) == 0) return;
   op.sending.fetch_sub(1, kRelaxed);
-  sending_.fetch_sub(1, kRelaxed);
+  sending_.fetch_sub(1, kShown);
 }
 
 void Comm::opHasMoved(Op& op, uint64_t bytes) {
@@ -85,8 +87,8 @@ void Comm::opEnds(Op& op, int64_t nowNs) {
   const bool moved = op.state.load(kRelaxed) == Op::State::kMoves;
   if (moved) {
     moves(nowNs);
-    sending_.fetch_sub(static_cast<int>(op.sending.exchange(0, kRelaxed)), kRelaxed);
-    moving_.fetch_sub(1, kRelaxed);
+    sending_.fetch_sub(static_cast<int>(op.sending.exchange(0, kRelaxed)), kShown);
+    moving_.fetch_sub(1, kShown);
     if (op.hasTask.load(kRelaxed)) tasks_.moving(op.task.load(kRelaxed), -1);
   }
   op.turn.fetch_add(1, kRelaxed);
@@ -96,7 +98,7 @@ void Comm::opEnds(Op& op, int64_t nowNs) {
 void Comm::moves(int64_t nowNs) {
   const int64_t before = lastMoveNs_.exchange(nowNs, kRelaxed);
   if (pending()) pendingStill_.note(before, nowNs);
-  if (sending_.load(kRelaxed) > 0) sendingStill_.note(std::max(before, sendingSinceNs_.load(kRelaxed)), nowNs);
+  if (sending_.load(kSeen) > 0) sendingStill_.note(std::max(before, sendingSinceNs_.load(kRelaxed)), nowNs);
   still_.note(std::max(before, lastLaunchNs_.load(kRelaxed)), nowNs);
 }
 

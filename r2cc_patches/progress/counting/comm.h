@@ -63,7 +63,7 @@ class Comm {
   void settle(int64_t nowNs, bool last);
   Totals totals() const;
   /// True when something is under way.
-  bool pending() const { return moving_.load(std::memory_order_relaxed) > 0; }
+  bool pending() const { return moving_.load(std::memory_order_acquire) > 0; }
   Stills stills(int64_t nowNs);
 
   Op* op(unsigned slot, unsigned turn);

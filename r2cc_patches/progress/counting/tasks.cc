@@ -8,6 +8,9 @@ namespace r2cc::progress {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+// A word comes after what it speaks of: when it was launched, that it was counted as begun.
+constexpr auto kSeen = std::memory_order_acquire, kShown = std::memory_order_release;
+constexpr auto kBoth = std::memory_order_acq_rel;
 
 /// A handle keeps the low bits of a turn.
 bool sameTurn(uint64_t turn, unsigned other) { return ((turn ^ other) & Handle::mask(Handle::kTurnBits)) == 0; }
@@ -23,9 +26,9 @@ std::optional<uint64_t> Tasks::change(Ref task, const Change& change) {
     if (!sameTurn(before >> kTurnShift, task.turn)) return std::nullopt;
     after = change(before);
     if (over(after)) after |= kEnded;
-  } while (!word.compare_exchange_weak(before, after, kRelaxed));
+  } while (!word.compare_exchange_weak(before, after, kBoth, kRelaxed));
   if ((after & ~before & kEnded) != 0) {
-    ended_.fetch_add(1, kRelaxed);
+    ended_.fetch_add(1, kShown);
     if (over(after)) endedByItself(task);
   }
   return after;
@@ -33,8 +36,8 @@ std::optional<uint64_t> Tasks::change(Ref task, const Change& change) {
 
 Tasks::Ref Tasks::begin() {
   const Ref task = refOf(started_.fetch_add(1, kRelaxed));
-  const uint64_t before = tasks_[task.slot].word.exchange(uint64_t{task.turn} << kTurnShift, kRelaxed);
-  if ((before & kEnded) == 0) ended_.fetch_add(1, kRelaxed);
+  const uint64_t before = tasks_[task.slot].word.exchange(uint64_t{task.turn} << kTurnShift, kBoth);
+  if ((before & kEnded) == 0) ended_.fetch_add(1, kShown);
   return task;
 }
 
@@ -71,7 +74,7 @@ void Tasks::settle(bool idle, int64_t untilNs) {
   for (; settled_ < all; settled_++) {
     const Ref task = refOf(settled_);
     const Task& slot = tasks_[task.slot];
-    const uint64_t word = slot.word.load(kRelaxed);
+    const uint64_t word = slot.word.load(kSeen);
     if ((word & kEnded) != 0) continue;
     if ((word & kLaunched) == 0 || (word & kMoved) != 0) return;
     if (settled_ >= passed && !(idle && slot.launchedNs.load(kRelaxed) <= untilNs)) return;

@@ -31,7 +31,8 @@ class Tasks {
   void settle(bool idle, int64_t untilNs);
 
   uint64_t started() const { return started_.load(std::memory_order_relaxed); }
-  uint64_t ended() const { return ended_.load(std::memory_order_relaxed); }
+  /// What is asked for after it, `started` too, is no older.
+  uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
   void clear();
 
  private:

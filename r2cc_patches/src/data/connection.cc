@@ -232,7 +232,8 @@ void Connection::retire(const LanePtr& lane) {
   lanes_.erase(std::remove(lanes_.begin(), lanes_.end(), lane), lanes_.end());
   if (lane->state == LaneState::Up && lane->inner.ops->fenceMayWait) {
     lane->state = LaneState::Closed;
-    if (fencing_++ == 0) fencingSince_ = runNs();
+    if (fencing_ == 0) fencingSince_ = runNs();  // before it counts: who sees that it waits goes by this
+    fencing_++;
     releasing_++;
   }
 }

@@ -194,7 +194,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void dropLane(const LanePtr& lane);
   void dropAll();
   /// Some lane that was dropped may still touch memory. The peer is told of no lost lane, nor NCCL of an error.
-  bool fencing() const { return fencing_.load(std::memory_order_relaxed) > 0; }
+  bool fencing() const { return fencing_.load(std::memory_order_acquire) > 0; }
   virtual void onAllFenced() = 0;
   /// So much of dropLane as is done at once.
   void retire(const LanePtr& lane);

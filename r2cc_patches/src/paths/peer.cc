@@ -115,9 +115,7 @@ Datagram Peer::datagram() const {
   header.to = id;
   header.seq = ++seq_;
   header.keyOfSender = weConnect ? 0 : 1;
-  header.nicsUp = self_.nicsUp.load(std::memory_order_relaxed);
-  header.nicsVersion = self_.nicsVersion.load(std::memory_order_relaxed);
-  header.nicsHeard = self_.nicsHeard.load(std::memory_order_relaxed);
+  self_.show(header);
   return Datagram(header);
 }
 

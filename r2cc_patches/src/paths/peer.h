@@ -38,8 +38,15 @@ struct Self {
   Key key{};
   std::shared_ptr<const Encryption> encryption;  // null: nothing is encrypted. Set once, before anybody sends
   std::atomic<uint32_t> nicsUp{0};
-  std::atomic<uint32_t> nicsVersion{1};
+  std::atomic<uint32_t> nicsVersion{1};  // stored after what it is the version of, and so read before it
   std::atomic<uint32_t> nicsHeard{0};
+
+  /// A version never comes with what was true before it: the other end would take that for good.
+  void show(Header& header) const {
+    header.nicsVersion = nicsVersion.load(std::memory_order_acquire);
+    header.nicsUp = nicsUp.load(std::memory_order_relaxed);
+    header.nicsHeard = nicsHeard.load(std::memory_order_relaxed);
+  }
 };
 
 /// Accepts each sequence number once, within a window wide enough that a datagram delayed on one busy NIC is still
