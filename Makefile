@@ -2,7 +2,7 @@
 # Only relative paths are used, so the checkout may lie in a folder with a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev docs schemas demo false-positives many-faults soak record wheel packages test test-cpp test-unit test-lab fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
+.PHONY: help setup setup-dev docs schemas demo false-positives many-faults soak record wheel packages image test test-cpp test-unit test-lab fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
 
 DEMO_ARMS ?= stock,migrate
 STORE ?= runs
@@ -71,6 +71,9 @@ wheel: setup-dev ## Build the wheel into dist/: command line, libraries, experim
 
 packages: wheel ## The wheel, and .deb, .rpm (where rpmbuild is) and symbols of the net plugin, into dist/; ARCH as for wheel
 	@bash scripts/packages/system.sh $(ARCH)
+
+image: packages ## An image for init containers, agents and metrics of pods, by buildah, podman or docker; ARCH as for wheel
+	@bash scripts/packages/image.sh $(ARCH)
 
 fuzz: setup-dev ## Fuzz the wire formats and a live engine: `make fuzz SECONDS=60` a target (needs clang)
 	@FUZZ_SECONDS=$(or $(SECONDS),60) .venv/bin/r2cc build net --then fuzz

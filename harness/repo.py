@@ -85,7 +85,7 @@ class Layout:
         return replace(self, cpu=None if cpu == platform.machine() else cpu)
 
     def tool(self, name: str) -> str:
-        """A compiler or one of its siblings: those for other CPUs go by the names that Debian, Ubuntu and Fedora give."""
+        """A compiler or one of its siblings, by the name that Debian, Ubuntu and Fedora give to one for another CPU."""
         return name if self.cpu is None else f"{self.cpu}-linux-gnu-{name}"
 
     def _for_cpu(self, name: str) -> str:

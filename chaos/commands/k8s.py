@@ -11,8 +11,9 @@ from harness.errors import UsageError
 
 OTHERS = """\b
 Examples:
-  r2cc k8s render jobset --name train --nodes 4 --image site/train:1 --plugin-image site/net:1 -- torchrun train.py
-  r2cc k8s render agent --image site/agent:1 > agent.yaml
+  r2cc k8s render jobset --name train --nodes 4 --image site/train:1 --plugin-image site/r2cc:1 -- torchrun train.py
+  r2cc k8s render metrics --image site/r2cc:1 > metrics.yaml
+  r2cc k8s render agent --image site/r2cc:1 > agent.yaml
 """
 EXAMPLES = {
     "mpijob": "-- mpirun all_reduce_perf -b 1G",
@@ -23,7 +24,7 @@ EXAMPLES = {
 
 @click.group(short_help="Make manifests for Kubernetes.", epilog=OTHERS)
 def k8s() -> None:
-    """Manifests of jobs that use R2CC, and of the agents that break NICs for pods (docs/howto/kubernetes.md)."""
+    """Manifests of jobs that use R2CC, of their metrics, and of agents that break NICs (docs/howto/kubernetes.md)."""
 
 
 @k8s.group(epilog=OTHERS)
@@ -32,7 +33,7 @@ def render() -> None:
 
 
 def _examples(kind: str) -> str:
-    line = f"r2cc k8s render {kind} --name j1 --nodes 4 --image site/job:1 --plugin-image site/net:1"
+    line = f"r2cc k8s render {kind} --name j1 --nodes 4 --image site/job:1 --plugin-image site/r2cc:1"
     return f"""\b
 Examples:
   {line} {EXAMPLES[kind]}
@@ -47,7 +48,7 @@ def _job(kind: str, text: str) -> None:
     @click.option("--name", required=True, help="The name of the job.")
     @click.option("--namespace", default="default", show_default=True, help="The namespace it goes to.")
     @click.option("--image", required=True, help="Of the job's containers, with NCCL and the program.")
-    @click.option("--plugin-image", required=True, help="With the net plugin: scripts/packages/Containerfile.")
+    @click.option("--plugin-image", required=True, help="With the net plugin: `make image`.")
     @click.option("--nodes", type=click.IntRange(1, 100_000), required=True, help="How many pods with GPUs.")
     @click.option("--gpus", type=click.IntRange(0, 64), default=8, show_default=True, help="How many each pod has.")
     @click.option("--mode", type=click.IntRange(0, 3), default=2, show_default=True, help="R2CC_MODE of the ranks.")
@@ -76,7 +77,7 @@ _job("trainjob", "A TrainJob of Kubeflow's Trainer, with a TrainingRuntime of it
 
 @render.command(short_help="The agents that break NICs for pods.")
 @click.option("--namespace", default="r2cc", show_default=True, help="Where they go; it is made, too.")
-@click.option("--image", required=True, help="Made of scripts/packages/Containerfile.agent.")
+@click.option("--image", required=True, help="With R2CC: `make image`.")
 @click.option("--node-selector", multiple=True, metavar="LABEL=VALUE", help="Only on nodes with this label.")
 def agent(*, namespace: str, image: str, node_selector: Sequence[str]) -> None:
     """Print a DaemonSet: one privileged pod on each node, which `r2cc chaos` tells what to break and to undo.
@@ -85,20 +86,54 @@ def agent(*, namespace: str, image: str, node_selector: Sequence[str]) -> None:
 
     \b
     Examples:
-      r2cc k8s render agent --image site/agent:1 > agent.yaml
-      r2cc k8s render agent --image site/agent:1 --node-selector gpu=yes > agent.yaml
+      r2cc k8s render agent --image site/r2cc:1 > agent.yaml
+      r2cc k8s render agent --image site/r2cc:1 --node-selector gpu=yes > agent.yaml
 
     \b
     Exit codes: 0 printed, 2 something named cannot be.
     """
     from chaos.deadman.agent import manifests
+
+    _check(namespace, image)
+    _show(manifests(namespace, image, _pairs("--node-selector", node_selector)))
+
+
+@render.command(short_help="What gives Prometheus the metrics of each node.")
+@click.option("--namespace", default="default", show_default=True, help="The namespace it goes to.")
+@click.option("--image", required=True, help="With R2CC: `make image`.")
+@click.option("--status", default="/run/r2cc-status", show_default=True, metavar="DIR",
+              help="The node's folder for status files; jobs are rendered with the same.")  # fmt: skip
+@click.option("--port", type=click.IntRange(1024, 65535), default=9401, show_default=True, help="Where it answers.")
+@click.option("--node-selector", multiple=True, metavar="LABEL=VALUE", help="Only on nodes with this label.")
+def metrics(*, namespace: str, image: str, status: str, port: int, node_selector: Sequence[str]) -> None:
+    """Print a DaemonSet: `r2cc metrics` on each node, and the node's folder, in which every job may write.
+
+    How a node is, is asked there, too: `kubectl exec POD -- r2cc health --status DIR`.
+
+    \b
+    Examples:
+      r2cc k8s render metrics --image site/r2cc:1 > metrics.yaml
+      r2cc k8s render metrics --image site/r2cc:1 --namespace monitoring --node-selector gpu=yes > metrics.yaml
+
+    \b
+    Exit codes: 0 printed, 2 something named cannot be.
+    """
+    from harness.kubernetes.pod import FOLDER
+    from harness.kubernetes.watch import manifests
+
+    _check(namespace, image)
+    if not FOLDER.fullmatch(status):
+        raise UsageError(f"--status '{status}' cannot be", "it is a folder of the node, as /run/r2cc-status")
+    _show(manifests(namespace, image, status, port, _pairs("--node-selector", node_selector)))
+
+
+def _check(namespace: str, image: str) -> None:
     from harness.kubernetes.pod import IMAGE, NAME
 
     if not NAME.fullmatch(namespace):
         raise UsageError(f"--namespace '{namespace}' cannot be", "small letters, digits and '-'")
     if not IMAGE.fullmatch(image):
         raise UsageError(f"--image '{image}' cannot be", "it is the name of an image")
-    _show(manifests(namespace, image, _pairs("--node-selector", node_selector)))
 
 
 def _pairs(option: str, words: Sequence[str]) -> dict[str, str]:

@@ -66,7 +66,7 @@ def test_the_wheel_names_its_cpu_and_all_in_it_is_for_that(layout: Layout, tmp_p
 
 def test_packages_name_it_as_their_systems_do(layout: Layout) -> None:
     run("bash", PACKAGES / "system.sh", "--without-symbols", CPU, cwd=ROOT)
-    [deb] = (ROOT / "dist").glob("*_arm64.deb")
+    deb = max((ROOT / "dist").glob("*_arm64.deb"), key=lambda path: path.stat().st_mtime_ns)
     assert f"/usr/lib/{CPU}-linux-gnu/libr2cc_net.so" in run("dpkg-deb", "--contents", deb, cwd=ROOT).stdout
 
 

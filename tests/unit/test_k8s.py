@@ -185,6 +185,19 @@ def test_the_agent_is_privileged_and_sees_its_node() -> None:
     assert agent["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
+def test_metrics_are_served_by_nobody_of_a_folder_that_every_job_may_write_to() -> None:
+    (metrics,) = rendered("metrics", "--image", "site/r2cc:1", "--node-selector", "gpu=yes", "--port", "9500")
+    (pod,) = pods(metrics)
+    (opens,), (serves,) = pod["initContainers"], pod["containers"]
+    assert opens["command"] == ["chmod", "1777", "/run/r2cc-status"]
+    assert serves["command"] == ["r2cc", "metrics", "--status", "/run/r2cc-status", "--listen", "9500"]
+    assert serves["ports"][0]["containerPort"] == 9500 and serves["volumeMounts"][0]["readOnly"]
+    assert serves["securityContext"]["runAsNonRoot"] and pod["nodeSelector"] == {"gpu": "yes"}
+    assert "hostNetwork" not in pod and "hostPID" not in pod
+    for container in (opens, serves):
+        assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -196,6 +209,8 @@ def test_the_agent_is_privileged_and_sees_its_node() -> None:
         (["jobset", *JOB, "--status", "run", *RUN], "--status 'run' cannot be"),
         (["jobset", *JOB, "--resource", "rdma/hca=many", *RUN], "--resource 'many' cannot be"),
         (["agent", "--image", "a b"], "--image 'a b' cannot be"),
+        (["metrics", "--image", "a", "--status", "run"], "--status 'run' cannot be"),
+        (["metrics", "--image", "a", "--namespace", "A_b"], "--namespace 'A_b' cannot be"),
     ],
 )
 def test_what_cannot_be_is_said(words: list[str], says: str) -> None:

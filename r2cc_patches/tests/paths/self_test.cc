@@ -8,7 +8,7 @@
 using namespace r2cc;
 
 // A version that comes with older NICs would be taken for good: the other end asks no second time about a version.
-TEST(self_noVersionComesBeforeItsNics) {
+TEST(net_self_no_version_comes_before_its_nics) {
   constexpr uint32_t kChanges = 300'000;
   Self self;
   std::atomic<bool> over{false};
