@@ -64,15 +64,14 @@ def test_commands_have_examples(name: str) -> None:
 
 QUICK = {
     "chaos faults", "chaos validate", "ci report", "completion", "drain", "env", "fork refresh", "fork status",
-    "health", "hosts list", "job-report", "k8s render agent", "k8s render jobset", "k8s render mpijob",
-    "k8s render trainjob", "lab down", "lab exec", "lab status", "metrics", "panic", "plan", "plan calibrate",
-    "plugin-path",
-    "results render", "run deepspeed", "run vllm bench", "run vllm serve", "undrain",
+    "health", "hosts list", "job-report", "k8s render agent", "k8s render jobset", "k8s render metrics",
+    "k8s render mpijob", "k8s render trainjob", "lab down", "lab exec", "lab status", "metrics", "panic", "plan",
+    "plan calibrate", "plugin-path", "results render", "run deepspeed", "run vllm bench", "run vllm serve", "undrain",
 }  # fmt: skip
 """Commands without progress of their own. `harness.progress.show` fails a test in which one of them shows some."""
 NO_RESULT = {
-    "ci report", "completion", "k8s render agent", "k8s render jobset", "k8s render mpijob", "k8s render trainjob",
-    "lab exec", "metrics", "plugin-path", "results render", "run deepspeed",
+    "ci report", "completion", "k8s render agent", "k8s render jobset", "k8s render metrics", "k8s render mpijob",
+    "k8s render trainjob", "lab exec", "metrics", "plugin-path", "results render", "run deepspeed",
     "run vllm bench", "run vllm serve",
 }  # fmt: skip
 """What they print is a document, a path, or another program's."""

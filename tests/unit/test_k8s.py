@@ -22,7 +22,7 @@ from harness.cli import cli
 from harness.kubernetes.jobs import JOBS
 
 CRDS = os.environ.get("R2CC_K8S_CRDS")
-JOB = ["--name", "train", "--nodes", "3", "--image", "site/train:1", "--plugin-image", "site/net:1"]
+JOB = ["--name", "train", "--nodes", "3", "--image", "site/train:1", "--plugin-image", "site/r2cc:1"]
 MORE = ["--resource", "rdma/hca=8", "--status", "/run/r2cc-status", "--control", "/run/r2cc-control"]
 RUN = ["--", "torchrun", "train.py"]
 NAMES = {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["name"]}}
@@ -176,7 +176,7 @@ def test_ranks_of_mpirun_are_told() -> None:
 
 
 def test_the_agent_is_privileged_and_sees_its_node() -> None:
-    space, agent = rendered("agent", "--image", "site/agent:1", "--node-selector", "gpu=yes")
+    space, agent = rendered("agent", "--image", "site/r2cc:1", "--node-selector", "gpu=yes")
     (pod,) = pods(agent)
     assert pod["hostPID"] and pod["hostNetwork"] and pod["containers"][0]["securityContext"]["privileged"]
     assert pod["nodeSelector"] == {"gpu": "yes"}
