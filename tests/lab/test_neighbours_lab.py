@@ -1,14 +1,18 @@
-"""A rank of an older build with one of today's: both carry a NIC that is cut, and one line says that builds differ.
+"""A rank of an older build with one of today's: with one protocol both carry a NIC that is cut, and one line says that
+builds differ; with two they say at both ends that they cannot work with each other.
 
-The older one is built once from this repository's own history, which takes minutes. R2CC_OLDER_BUILD names a folder
-that has its libr2cc_net.so already.
+The older ones are built once from this repository's own history, which takes minutes. Which ones that are follows from
+the history: a change of the protocol moves them on.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,29 +21,36 @@ from harness.build import build_net, run_target
 from harness.progress import silent
 
 sys.path.insert(0, str(Path(__file__).parent))
-from netcases.mixed import PLUGIN, works
-from netcases.play import Outcome, stage
+from netcases.mixed import PLUGIN, Words, protocols, works
+from netcases.play import Stage, stage
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.build, pytest.mark.timeout(3600)]
 REPO = Path(__file__).parents[2]
-OLDER = "158829efb8ff36de08b7686a74d5e0d1c7a394e6"
-"""Without R2CC_TLS, of the same protocol. When the protocol changes, this moves on to the first commit that has it."""
+PROTOCOL = "r2cc_patches/src/wire/wire.h"
 CLI = "from harness.cli import main; main()"
 BUILD_S = 3000.0
 
 
-@pytest.fixture(scope="module")
-def older() -> Path:
+def git(*words: str) -> str:
+    """Nothing where there is no such history."""
+    return subprocess.run(["git", *words], cwd=REPO, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def since() -> str:
+    """The first commit that speaks today's protocol. Skips where today's files are the first."""
+    [line] = re.findall(r"kWireVersion = \d+;", (REPO / PROTOCOL).read_text())
+    found = git("log", "-1", "--format=%H", f"-G{line}", "--", PROTOCOL)
+    if not found or found == git("rev-parse", "HEAD"):
+        pytest.skip("this checkout's history has no older commit of the same protocol")
+    return found
+
+
+def built(commit: str) -> Path:
     """Its library."""
-    given = os.environ.get("R2CC_OLDER_BUILD")
-    if given:
-        return Path(given) / "libr2cc_net.so"
-    if subprocess.run(["git", "cat-file", "-e", OLDER], cwd=REPO, capture_output=True).returncode != 0:
-        pytest.skip(f"this checkout's history has no {OLDER[:8]}")
-    there = REPO / ".cache" / "older" / OLDER
+    there = REPO / ".cache" / "older" / commit
     if not (there / "r2cc_patches").is_dir():
         there.mkdir(parents=True, exist_ok=True)
-        archive = subprocess.run(["git", "archive", OLDER], cwd=REPO, capture_output=True, check=True).stdout
+        archive = subprocess.run(["git", "archive", commit], cwd=REPO, capture_output=True, check=True).stdout
         subprocess.run(["tar", "-x", "-C", str(there)], input=archive, check=True)
     for words in (["fork", "fetch"], ["fork", "patch"], ["build", "net"]):
         env = {**os.environ, "PYTHONPATH": str(there)}
@@ -49,15 +60,27 @@ def older() -> Path:
     return there / "build" / "net" / "libr2cc_net.so"
 
 
-@pytest.mark.parametrize("sends", ["older", "todays"])
-def test_both_carry_a_nic_that_is_cut(older: Path, sends: str) -> None:
+@pytest.fixture(params=["older", "todays"])
+def sends(request: pytest.FixtureRequest) -> str:
+    """Which of both sends."""
+    return str(request.param)
+
+
+@contextmanager
+def beside(older: Path, sends: str) -> Iterator[tuple[Stage, tuple[Words, Words]]]:
+    """Where both play, and what is behind the sender and the receiver."""
     todays = build_net(progress=silent).library
     run_target("driver", silent)
-    assert played(todays.with_name("net_driver"), todays, older, older_sends=sends == "older").problems == []
+    doors = ((*PLUGIN, "--library", older), PLUGIN)
+    with stage(todays.with_name("net_driver"), todays, 1) as found:
+        yield found, doors if sends == "older" else doors[::-1]
 
 
-def played(driver: Path, todays: Path, older: Path, *, older_sends: bool) -> Outcome:
-    """The same as the case `mixed-builds`, whose ends have one library that plays another."""
-    other = (*PLUGIN, "--library", older)
-    with stage(driver, todays, 1) as found:
-        return works(found, modes=(1, 1), doors=(other, PLUGIN) if older_sends else (PLUGIN, other))
+def test_both_carry_a_nic_that_is_cut(sends: str) -> None:
+    with beside(built(since()), sends) as (found, doors):
+        assert works(found, modes=(1, 1), doors=doors).problems == []
+
+
+def test_both_say_that_their_protocols_differ(sends: str) -> None:
+    with beside(built(git("rev-parse", f"{since()}^")), sends) as (found, doors):
+        assert protocols(found, doors=doors, change=None).problems == []

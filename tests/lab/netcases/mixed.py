@@ -95,9 +95,11 @@ def works(
     return outcome(both, both.within(MOVED_MS) + (said(both, GOES_ON, once) if stage.ours else []))
 
 
-def protocols(stage: Stage) -> Outcome:
+def protocols(
+    stage: Stage, *, doors: tuple[Words, Words] = (PLUGIN, PLUGIN), change: Change | None = another_protocol
+) -> Outcome:
     with made() as bed:
-        both = start(stage, bed, change=another_protocol if stage.ours else None).end()
+        both = start(stage, bed, doors=doors, change=change if stage.ours else None).end()
     if not stage.ours:
         return outcome(both, both.exact())
     problems = failed(both, "connect", "accept") + said(both, NO_FIT, (1, 1))
