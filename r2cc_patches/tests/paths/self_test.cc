@@ -9,7 +9,7 @@ using namespace r2cc;
 
 // A version that comes with older NICs would be taken for good: the other end asks no second time about a version.
 TEST(net_self_no_version_comes_before_its_nics) {
-  constexpr uint32_t kChanges = 300'000;
+  constexpr uint32_t kChanges = 4'000'000;
   Self self;
   std::atomic<bool> over{false};
   std::thread engine([&] {
