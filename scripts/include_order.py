@@ -31,10 +31,10 @@ ALLOWED: dict[str, str] = {
     "stamp": "",
     # the parts beside src/
     "planner": "base",
-    "agree": "base",
-    "bench": "base record planner agree",
+    "agree": "base tls",
+    "bench": "base tls record planner agree",
     "sim": "base planner bench",
-    "nccl": "base wire record engine net planner agree",
+    "nccl": "base tls wire record engine net planner agree",
     "progress": "base record",
     "faults": "base",
 }

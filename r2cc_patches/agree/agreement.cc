@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agree/session.h"
+#include "base/json/text.h"
 
 namespace r2cc::agree {
 namespace {
@@ -24,6 +25,15 @@ std::string whereAmI(const std::string& address) {
   char host[256] = "";
   (void)gethostname(host, sizeof(host) - 1);
   return address + ", host " + host + ", process " + std::to_string(getpid());
+}
+
+/// Where nothing is encrypted that is no term, as it was none in earlier builds.
+Terms termsOf(const Options& options) {
+  Terms terms = options.terms;
+  if (options.encryption == nullptr) return terms;
+  const uint32_t check = options.encryption->check;
+  terms.push_back({"R2CC_TLS", check == 0 ? "1" : "1 (R2CC_TLS_SECRET_FILE " + hex(check) + ")"});
+  return terms;
 }
 
 std::vector<Card> exchange(const Card& mine, const Options& options, const AllGather& gather) {
@@ -55,8 +65,8 @@ class Agreement::Impl {
     Card mine;
     mine.host = options.bindAddress;
     mine.where = whereAmI(options.bindAddress);
-    mine.terms = textOf(options.terms);
-    mine.termsHash = hashOf(options.terms);
+    mine.terms = textOf(termsOf(options));
+    mine.termsHash = hashOf(termsOf(options));
     const Address address = parseAddress(options.bindAddress, 0);
     Fd listener;
     if (options.rank == 0) {

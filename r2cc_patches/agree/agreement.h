@@ -13,6 +13,7 @@
 
 #include "agree/gate.h"
 #include "agree/terms.h"
+#include "tls/job_secret.h"
 
 namespace r2cc::agree {
 
@@ -42,6 +43,8 @@ struct Options {
   std::string bindAddress = "127.0.0.1";  // numeric IPv4 or IPv6 (with %interface where link-local), without port
   std::string name;                       // for messages: the communicator's
   Terms terms;                            // what must be alike on all ranks from the start
+  /// What frames are encrypted with (encryptionOf); null: they go in the clear. Ranks that differ in it never begin.
+  std::shared_ptr<const Encryption> encryption;
 
   std::chrono::milliseconds hold{60000};     // a lost connection is waited for this long (R2CC_HOLD_MS)
   std::chrono::milliseconds closed{5000};    // ... and this long if the other process closed it, or refuses a new one

@@ -50,10 +50,12 @@ Session::Session(Loop& loop, Worker& worker, const Options& options, std::vector
 
 void Session::start(Fd listener) {
   if (options_.rank == 0) {
-    transport_ = std::make_unique<Hub>(loop_, *this, std::move(listener), cards_, patience(options_));
+    transport_ =
+        std::make_unique<Hub>(loop_, *this, std::move(listener), cards_, patience(options_), options_.encryption.get());
   } else {
     const std::string& from = cards_[static_cast<size_t>(options_.rank)].host;
-    transport_ = std::make_unique<Spoke>(loop_, *this, options_.rank, cards_[0], from, patience(options_));
+    transport_ = std::make_unique<Spoke>(loop_, *this, options_.rank, cards_[0], from, patience(options_),
+                                         options_.encryption.get());
   }
   loop_.add(*this);
 }

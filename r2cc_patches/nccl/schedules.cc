@@ -105,6 +105,12 @@ ncclResult_t Schedules::startAgreement() {
   options.name = "communicator " + std::to_string(comm_->commHash);
   options.terms = terms();
   options.hold = std::chrono::milliseconds(Settings::get().holdMs);
+  try {
+    options.encryption = encryptionOf(Settings::get().tls, Settings::get().tlsSecretFile);
+  } catch (const std::invalid_argument& problem) {
+    WARN("R2CC: %s", problem.what());
+    return ncclInvalidUsage;
+  }
   const uint32_t* aborted = comm_->abortFlag;
   options.aborted = [aborted] { return __atomic_load_n(aborted, __ATOMIC_ACQUIRE) != 0; };
   options.log = [](const std::string& line) { INFO(NCCL_COLL, "R2CC: %s", line.c_str()); };

@@ -54,6 +54,8 @@ Settings read() {
   s.mode = config.mode;
   s.holdMs = config.holdNs / 1'000'000;
   s.sideInterface = config.sideInterface;
+  s.tls = config.tls;
+  s.tlsSecretFile = config.tlsSecretFile;
   s.schedule = scheduleOf(std::getenv("R2CC_SCHEDULE"));
   readCosts(std::getenv("R2CC_COSTS"), s);
   const char* chunk = std::getenv("R2CC_CHAIN_CHUNK_BYTES");

@@ -2,6 +2,8 @@
 // it. It never blocks.
 //
 //   frame: length u32 of what follows | seq u64 | ack u64 | message | tag of 16 bytes
+//
+// With R2CC_TLS=1 all between length and tag is encrypted, and the tag is AES-GCM's: as long, and over the same.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,6 +12,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +24,6 @@
 
 namespace r2cc::agree {
 
-constexpr size_t kLengthBytes = 4;
 constexpr size_t kLeastFrame = 16 + sizeof(Tag);
 
 struct Frame {
@@ -56,6 +58,7 @@ class Channel {
   }
   /// Sends what the socket takes. False as above.
   bool flush() {
+    if (!unsealed_.empty()) return why_ = unsealed_, false;
     while (wantsToWrite()) {
       const ssize_t n = ::send(fd_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
@@ -73,7 +76,7 @@ class Channel {
   void take(size_t size) { taken_ += size; }
 
   /// From now on frames, of at most `mostIn` bytes each.
-  void secure(const Key& in, const Key& out, size_t mostIn) {
+  void secure(const FrameKey& in, const FrameKey& out, size_t mostIn) {
     inKey_ = in;
     outKey_ = out;
     mostIn_ = mostIn + kLeastFrame;
@@ -84,7 +87,12 @@ class Channel {
     Writer w(bytes);
     w(static_cast<uint32_t>(message.size() + kLeastFrame)), w(frame.seq), w(frame.ack);
     bytes.insert(bytes.end(), message.begin(), message.end());
-    w(frameTag(outKey_, framesOut_++, bytes.data(), bytes.size()));
+    try {
+      sealFrame(outKey_, framesOut_++, bytes);
+    } catch (const std::exception& problem) {  // nothing goes in the clear instead
+      unsealed_ = problem.what();
+      return;
+    }
     write(bytes);
   }
   /// The next whole frame. bad() afterwards: what came was none of ours.
@@ -100,16 +108,16 @@ class Channel {
     }
     const uint8_t* bytes = peek(kLengthBytes + length);
     if (bytes == nullptr) return std::nullopt;
-    const size_t signedBytes = kLengthBytes + length - sizeof(Tag);
-    if (!sameTag(frameTag(inKey_, framesIn_, bytes, signedBytes), bytes + signedBytes)) {
+    const uint8_t* content = openFrame(inKey_, framesIn_, bytes, kLengthBytes + length, plain_);
+    if (content == nullptr) {
       bad_ = true;
       return std::nullopt;
     }
     framesIn_++;
     Frame frame;
-    Reader r(bytes + kLengthBytes, 16);
+    Reader r(content, 16);
     r(frame.seq), r(frame.ack);
-    auto message = decode(bytes + kLengthBytes + 16, length - kLeastFrame);
+    auto message = decode(content + 16, length - kLeastFrame);
     take(kLengthBytes + length);
     if (!message) {
       bad_ = true;
@@ -134,10 +142,11 @@ class Channel {
   std::vector<uint8_t> in_, out_;
   size_t taken_ = 0, sent_ = 0;
   size_t mostIn_ = kHelloBytes + kWelcomeBytes;
-  Key inKey_{}, outKey_{};
+  FrameKey inKey_, outKey_;
+  std::vector<uint8_t> plain_;  // of the frame that is read, where it was encrypted
   uint64_t framesIn_ = 0, framesOut_ = 0;
   bool bad_ = false, closedByPeer_ = false;
-  std::string why_;
+  std::string why_, unsealed_;
 };
 
 }  // namespace r2cc::agree

@@ -19,13 +19,15 @@ constexpr size_t kBusy = 4;  // messages that a rank has not acknowledged
 
 }  // namespace
 
-Hub::Hub(Loop& loop, Upward& up, Fd listener, const std::vector<Card>& cards, const Patience& patience)
+Hub::Hub(Loop& loop, Upward& up, Fd listener, const std::vector<Card>& cards, const Patience& patience,
+         const Encryption* encryption)
     : loop_(loop),
       up_(up),
       listener_(std::move(listener)),
       key_(cards.front().key),
       agreement_(cards.front().agreement),
       patience_(patience),
+      encryption_(encryption),
       watch_(loop.watch(listener_.get(), EPOLLIN, *this)) {
   for (size_t rank = 1; rank < cards.size(); rank++) {
     peers_.push_back(std::make_unique<Peer>(*this, static_cast<int>(rank)));
@@ -95,7 +97,7 @@ bool Hub::greet(Caller& caller) {
   caller.channel.take(kHelloBytes);
   const Welcome welcome{randomKey(), peer(caller.rank).line.link().received()};
   caller.channel.write(seal(*hello, welcome, door));
-  const SessionKeys keys = sessionKeys(door, *hello, welcome);
+  const SessionKeys keys = sessionKeys(door, *hello, welcome, encryption_);
   caller.channel.secure(keys.up, keys.down, kMaxUp);
   return caller.channel.flush();  // a new connection takes these few bytes at once
 }

@@ -13,7 +13,8 @@ namespace r2cc::agree {
 
 class Hub : public Transport, private Watcher {
  public:
-  Hub(Loop& loop, Upward& up, Fd listener, const std::vector<Card>& cards, const Patience& patience);
+  Hub(Loop& loop, Upward& up, Fd listener, const std::vector<Card>& cards, const Patience& patience,
+      const Encryption* encryption);
   ~Hub() override;
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
@@ -66,6 +67,7 @@ class Hub : public Transport, private Watcher {
   const Key key_;
   const uint64_t agreement_;
   const Patience patience_;
+  const Encryption* const encryption_;  // null: frames go in the clear
   uint64_t watch_;
   bool listening_ = true;
   int64_t listenAgainAt_ = 0, lookedAt_ = 0;

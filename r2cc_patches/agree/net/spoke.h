@@ -21,7 +21,8 @@ constexpr int64_t kFirstPauseNs = msToNs(10), kLongestPauseNs = msToNs(1000);
 
 class Spoke : public Transport, private Watcher {
  public:
-  Spoke(Loop& loop, Upward& up, int rank, const Card& root, const std::string& from, const Patience& patience)
+  Spoke(Loop& loop, Upward& up, int rank, const Card& root, const std::string& from, const Patience& patience,
+        const Encryption* encryption)
       : loop_(loop),
         up_(up),
         from_(parseAddress(from, 0)),
@@ -30,6 +31,7 @@ class Spoke : public Transport, private Watcher {
         agreement_(root.agreement),
         rank_(rank),
         patience_(patience),
+        encryption_(encryption),
         line_(loop, *this),
         lostAt_(loop.now()) {}
   ~Spoke() override { hangUp(); }
@@ -104,7 +106,7 @@ class Spoke : public Transport, private Watcher {
       return lost("whoever answers there does not know the key", false);
     }
     calling_->take(kWelcomeBytes);
-    const SessionKeys keys = sessionKeys(door_, hello_, *welcome);
+    const SessionKeys keys = sessionKeys(door_, hello_, *welcome, encryption_);
     calling_->secure(keys.down, keys.up, kMaxDown);
     loop_.unwatch(watch_, calling_->fd());
     Channel channel = std::move(*calling_);
@@ -144,6 +146,7 @@ class Spoke : public Transport, private Watcher {
   const uint64_t agreement_;
   const int rank_;
   const Patience patience_;
+  const Encryption* const encryption_;  // null: frames go in the clear
   Line line_;
   Phase phase_ = Phase::Waiting;
   std::unique_ptr<Channel> calling_;  // while Connecting and Greeting

@@ -33,7 +33,14 @@ Key doorKey(const Key& communicator, uint64_t agreement, uint32_t rank) {
   return tagOf(communicator, Purpose::Door, agreement, rank);
 }
 
-SessionKeys sessionKeys(const Key& door, const Hello& hello, const Welcome& welcome) {
+SessionKeys sessionKeys(const Key& door, const Hello& hello, const Welcome& welcome, const Encryption* with) {
+  if (with != nullptr) {
+    std::vector<uint8_t> text;
+    Writer w(text);
+    w(door), w(hello.nonce), w(welcome.nonce);
+    const TlsKey both = derivedKey(with->secret, "r2cc agreement", text);
+    return {FrameKey(Sealer(halfOf(both, 0))), FrameKey(Sealer(halfOf(both, 1)))};
+  }
   return {tagOf(door, Purpose::Up, hello.nonce, welcome.nonce), tagOf(door, Purpose::Down, hello.nonce, welcome.nonce)};
 }
 
@@ -78,6 +85,19 @@ Tag frameTag(const Key& key, uint64_t number, const uint8_t* bytes, size_t size)
   w(Purpose::Frame), w(number);
   text.insert(text.end(), bytes, bytes + size);
   return sipTag(key, text.data(), text.size());
+}
+
+void sealFrame(const FrameKey& key, uint64_t number, std::vector<uint8_t>& frame) {
+  if (key.sealer) return key.sealer->seal(number, kLengthBytes, frame);
+  const Tag tag = frameTag(key.key, number, frame.data(), frame.size());
+  frame.insert(frame.end(), tag.begin(), tag.end());
+}
+
+const uint8_t* openFrame(const FrameKey& key, uint64_t number, const uint8_t* frame, size_t size,
+                         std::vector<uint8_t>& plain) {
+  if (key.sealer) return key.sealer->open(number, kLengthBytes, frame, size, plain) ? plain.data() : nullptr;
+  const size_t tagged = size - sizeof(Tag);
+  return sameTag(frameTag(key.key, number, frame, tagged), frame + tagged) ? frame + kLengthBytes : nullptr;
 }
 
 }  // namespace r2cc::agree

@@ -10,6 +10,8 @@
 
 #include "base/bytes.h"
 #include "base/siphash.h"
+#include "tls/crypto.h"
+#include "tls/job_secret.h"
 
 namespace r2cc::agree {
 
@@ -33,13 +35,23 @@ struct Welcome {
 constexpr size_t kHelloBytes = 4 + 1 + 8 + 4 + 16 + sizeof(Tag);
 constexpr size_t kWelcomeBytes = 16 + 8 + sizeof(Tag);
 
+/// Of the frames of one direction of a connection: they are tagged with `key`, or encrypted by `sealer`.
+struct FrameKey {
+  FrameKey() = default;
+  FrameKey(const Key& key) : key(key) {}  // NOLINT(google-explicit-constructor): it is that key
+  explicit FrameKey(const Sealer& sealer) : sealer(sealer) {}
+  Key key{};
+  std::optional<Sealer> sealer;
+};
+
 struct SessionKeys {
-  Key up{}, down{};  // to rank 0, from rank 0
+  FrameKey up, down;  // to rank 0, from rank 0
 };
 
 /// The one rank's key for its greetings.
 Key doorKey(const Key& communicator, uint64_t agreement, uint32_t rank);
-SessionKeys sessionKeys(const Key& door, const Hello& hello, const Welcome& welcome);
+/// `with` may be null: frames go in the clear.
+SessionKeys sessionKeys(const Key& door, const Hello& hello, const Welcome& welcome, const Encryption* with);
 
 std::vector<uint8_t> seal(const Hello& hello, const Key& door);
 std::vector<uint8_t> seal(const Hello& hello, const Welcome& welcome, const Key& door);
@@ -50,6 +62,15 @@ bool genuine(const uint8_t* helloBytes, const Key& door);
 std::optional<Welcome> readWelcome(const uint8_t* bytes, const Hello& hello, const Key& door);
 
 Hello newHello(uint64_t agreement, uint32_t rank);
+
+constexpr size_t kLengthBytes = 4;  // what of a frame always goes in the clear
+
+/// Appends the tag, and encrypts what lies before it and behind the length, where the key does.
+void sealFrame(const FrameKey& key, uint64_t number, std::vector<uint8_t>& frame);
+/// What lies between length and tag, of a whole frame; null: it is not genuine. What was encrypted lies in `plain`
+/// then.
+const uint8_t* openFrame(const FrameKey& key, uint64_t number, const uint8_t* frame, size_t size,
+                         std::vector<uint8_t>& plain);
 
 /// Of the `number`-th frame of a direction. The number is not sent: what is repeated, left out or put elsewhere is not
 /// genuine.

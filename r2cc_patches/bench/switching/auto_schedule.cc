@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
 #include <utility>
 
 #include "bench/errors.h"
@@ -13,6 +15,20 @@ namespace r2cc::bench {
 namespace {
 
 constexpr uint64_t kPlanChunkBytes = 32u << 10;
+
+std::string setting(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+/// As the net takes it. Throws UsageError.
+std::shared_ptr<const Encryption> encryption() {
+  try {
+    return encryptionOf(setting("R2CC_TLS"), setting("R2CC_TLS_SECRET_FILE"));
+  } catch (const std::invalid_argument& problem) {
+    throw UsageError(problem.what());
+  }
+}
 
 }  // namespace
 
@@ -50,6 +66,7 @@ agree::Options AutoSchedule::agreementOptions() {
   made.bindAddress = bootstrap_.localAddress();
   made.name = "r2cc_bench";
   made.terms = {{"the plan", planner::exactText(first().plan)}};
+  made.encryption = encryption();
   made.aborted = [this] { return somebodyEnded(); };
   made.log = [rank = options_.rank](const std::string& line) {
     std::fprintf(stderr, "r2cc_bench: rank %d: %s\n", rank, line.c_str());

@@ -69,6 +69,12 @@ TlsKey derivedKey(const TlsKey& key, const char* word, const std::vector<uint8_t
   return out;
 }
 
+Sealer::Key halfOf(const TlsKey& key, size_t which) {
+  Sealer::Key out{};
+  memcpy(out.data(), key.data() + which * out.size(), out.size());
+  return out;
+}
+
 void Sealer::seal(uint64_t number, size_t clear, std::vector<uint8_t>& bytes) const {
   const size_t size = bytes.size();
   bytes.resize(size + kTagBytes);

@@ -31,4 +31,7 @@ class Sealer {
   Key key_;
 };
 
+/// A key of HMAC-SHA256 is as long as two of the cipher's: which of them, 0 or 1.
+Sealer::Key halfOf(const TlsKey& key, size_t which);
+
 }  // namespace r2cc

@@ -4,22 +4,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "base/siphash.h"
 #include "tls/crypto.h"
+#include "tls/job_secret.h"
 
 namespace r2cc {
-
-/// What a process encrypts with, beside the keys that handles bring.
-struct Encryption {
-  TlsKey secret{};     // made of R2CC_TLS_SECRET_FILE; zeros: there is none
-  uint32_t check = 0;  // tells secrets apart and says nothing of them; 0: there is none
-};
-
-/// Reads the file and finds OpenSSL. `wanted`, `secretFile`: what R2CC_TLS and R2CC_TLS_SECRET_FILE are. Null: nothing
-/// is to be encrypted. Throws std::invalid_argument, with what to do: nothing may go on unencrypted then.
-std::shared_ptr<const Encryption> encryptionOf(const std::string& wanted, const std::string& secretFile);
 
 /// The key of one pair of processes: of its datagrams, and of all that is made from it.
 class PairKey {

@@ -141,10 +141,10 @@ TEST(agree_secrets_each_direction_connection_and_rank_has_its_own_keys) {
   const Hello one = newHello(5, 3), other = newHello(5, 3);
   const Welcome welcome{randomKey(), 0}, again{randomKey(), 0};
   const Key door = doorKey(key, 5, 3);
-  const SessionKeys keys = sessionKeys(door, one, welcome);
-  CHECK(keys.up != keys.down);
-  CHECK(keys.up != sessionKeys(door, other, welcome).up);
-  CHECK(keys.up != sessionKeys(door, one, again).up);
+  const SessionKeys keys = sessionKeys(door, one, welcome, nullptr);
+  CHECK(keys.up.key != keys.down.key);
+  CHECK(keys.up.key != sessionKeys(door, other, welcome, nullptr).up.key);
+  CHECK(keys.up.key != sessionKeys(door, one, again, nullptr).up.key);
   CHECK(door != doorKey(key, 5, 4) && door != doorKey(key, 6, 3));
   const std::vector<uint8_t> text(100, 1);
   CHECK(frameTag(key, 1, text.data(), 100) != frameTag(key, 2, text.data(), 100));

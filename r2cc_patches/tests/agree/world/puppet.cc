@@ -35,7 +35,7 @@ void Puppet::meet(const Card& root, int rank) {
   const auto welcome = readWelcome(channel_->peek(kWelcomeBytes), hello, door);
   if (!welcome) throw std::runtime_error("a wrong welcome");
   channel_->take(kWelcomeBytes);
-  const SessionKeys keys = sessionKeys(door, hello, *welcome);
+  const SessionKeys keys = sessionKeys(door, hello, *welcome, nullptr);
   channel_->secure(keys.down, keys.up, kMaxDown);
   channel_->send(link_.ping());
 }
