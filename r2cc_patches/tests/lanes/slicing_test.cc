@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "budget.h"
 #include "check.h"
 #include "data/load.h"
 #include "lanes/cut_change.h"
@@ -15,8 +16,9 @@ using namespace r2cc;
 using namespace r2cc::fake;
 
 namespace {
-constexpr int64_t kLimitNs = msToNs(15000);
+constexpr int64_t kLimitNs = msToNs(15000) * check::kSlowness;
 constexpr size_t kChunk = 128 << 10;
+constexpr size_t kThreeParts = 56 << 10;  // the least that three lanes have three parts of, two at a time
 
 /// How many parts the Switches so far have asked for; the first of them that cuts.
 struct PartsSeen {
@@ -43,7 +45,7 @@ RigOptions fewLarge(bool rdma) {
   options.mode = 2;
   options.rails = 4;
   options.slots = 2;
-  options.bytes = kSlotBytes;
+  options.bytes = kThreeParts;
   options.needsAck = !rdma;
   options.anyOrder = options.drains = rdma;
   options.plain = !rdma;
@@ -55,7 +57,10 @@ void cutThroughFaults(const RigOptions& options, bool flushes = true) {
   Rig rig(options);
   PartsSeen parts(rig);
   if (!flushes) rig.fabric.needsNoFlush();
-  for (int i = 0; i < 2; i++) rig.stream(i, 1 - i, 0, 1200).receiver->asksToFlush = flushes;
+  // Every byte of a message is written, copied and compared, each time in TSan's sight: there it comes to fewer, and
+  // the faults take no longer.
+  const uint64_t messages = check::much(1200, 500);
+  for (int i = 0; i < 2; i++) rig.stream(i, 1 - i, 0, messages).receiver->asksToFlush = flushes;
   rig.start();
   CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 50; }));
   inject(rig, Fault::LinkAtBoth, 0, fake::Cut::Lose);
@@ -187,14 +192,13 @@ void firstCut(const Sizes& sizes, int expected) {
   Rig rig(options);
   PartsSeen parts(rig);
   Stream& s = rig.stream(0, 1, 0, 100000000);
-  s.sender->limit = 400;
+  s.sender->limit = 200;
   rig.start();
-  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 400; }));
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 200; }));
   inject(rig, Fault::LinkAtBoth, 0, fake::Cut::Lose);
   s.sender->limit = UINT64_MAX;
-  CHECK(Rig::within(kLimitNs, [&] { return parts.first != 0 && rig.delivered() > 800; }));
+  CHECK(Rig::within(kLimitNs, [&] { return parts.first != 0 && rig.delivered() > 400; }));
   CHECK_EQ(parts.first, expected);
-  CHECK(Rig::within(kLimitNs, [&] { return parts.last == expected; }));
   CHECK(Rig::within(kLimitNs, [&] { return parts.last == expected; }));
   rig.stop();
   CHECK_EQ(rig.streams()[0].receiver->wrong(), "");
