@@ -8,7 +8,7 @@ with the median of those that follow on the same schedule: what is over that is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -69,7 +69,9 @@ class Switched:
         return first - median(rest) + switch.chose_ms + switch.connect_ms
 
 
-def run_switch(lab: Lab, net: NetBuild, spec: BenchSpec, *, pull: int, plug: int | None) -> Switched:
+def run_switch(
+    lab: Lab, net: NetBuild, spec: BenchSpec, *, pull: int, plug: int | None, extra: Mapping[str, str] | None = None
+) -> Switched:
     """Every host is a rank. The cable is pulled when iteration `pull` begins, and plugged in at `plug`.
 
     Raises R2ccError unless every rank completes and tells the same switches.
@@ -80,7 +82,7 @@ def run_switch(lab: Lab, net: NetBuild, spec: BenchSpec, *, pull: int, plug: int
             lab.switch.run(["ip", "link", "set", PORT, "down" if line["index"] == pull else "up"])
 
     try:
-        lines, cpu = play(lab, net, spec, bench_env(3, topology_file=lab.places_file), heard)
+        lines, cpu = play(lab, net, spec, bench_env(3, topology_file=lab.places_file, extra=extra), heard)
     finally:
         lab.switch.run(["ip", "link", "set", PORT, "up"])
     return judged(lines, pull, cpu)

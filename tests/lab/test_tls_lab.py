@@ -1,21 +1,27 @@
-"""What somebody who listens on the rails can read of the data: all of it, and with R2CC_TLS=1 nothing."""
+"""What somebody who listens can read of the data and of the agreement: all of it, and with R2CC_TLS=1 nothing."""
 
 from __future__ import annotations
 
 import struct
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from harness.build import build_net, run_target
+from harness.lab.lab import Lab
+from harness.lab.topology import Topology
 from harness.progress import silent
+from harness.workloads.bench import BenchSpec
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from netcases.bed import DATA, Bed
 from netcases.play import Stage, made, stage
 from netcases.tls import ON, secret
+from schedule_switch import run_switch
 
 pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(240)]
 
@@ -59,3 +65,23 @@ def test_with_tls_nobody_reads_what_passes() -> None:
             encrypted = heard(bed, on, env)
             assert len(encrypted) > len(plain) // 4
             assert [message for message in MESSAGES if words(message) in encrypted] == []
+
+
+@pytest.mark.timed
+def test_with_tls_nobody_reads_what_the_ranks_agree_about() -> None:
+    """A cable is pulled under the bench. Its ranks agree over the management network, where somebody listens."""
+    spec = BenchSpec(bytes=2 << 20, iterations=40, warmup=1, channels=2, slots=3, timeout_s=30, schedule="auto")
+    net = build_net(progress=silent)
+    found: list[bool] = []
+    settings: list[Mapping[str, str]] = [{}, ON]
+    for extra in settings:
+        with tempfile.TemporaryDirectory() as folder, Lab.up(Topology(hosts=4, nics=2, rate_gbit=0.2)) as lab:
+            file = Path(folder) / "tapped"
+            listener = lab.hosts["h1"].spawn([*TAPPED, str(file), str(MOST_MB), "mgmt0"])
+            assert listener.stdout is not None and b"listens" in listener.stdout.readline()
+            run = run_switch(lab, net, spec, pull=5, plug=None, extra=extra)
+            listener.kill()
+            listener.wait(10)
+            assert run.wrong_elements == 0 and run.switches[-1].capacities == "capacities 1:0=0"
+            found.append(b"capacities 1:0=0" in file.read_bytes())
+    assert found == [True, False]
