@@ -188,10 +188,11 @@ int Estimate::pieces(double bytes) const {
 /// A connection's rate is its bytes over the time of all: the NICs that it passes carry the others beside it. Pipelines
 /// that are filled leave their NICs to the others meanwhile, so that their mean counts, not the slowest.
 double Estimate::fillUs(double bytes) const {
+  const double usPerByte = std::max(usPerByte_, rankUsPerByte(bytes));
   double sum = 0;
   for (const Pipeline& pipeline : pipelines_) {
     const double chunk = std::min(chunkOf(pipeline, bytes), pipeline.share * bytes);
-    sum += (pipeline.hops - 1) * chunk * usPerByte_ / pipeline.share;
+    sum += (pipeline.hops - 1) * chunk * usPerByte / pipeline.share;
   }
   return pipelines_.empty() ? 0 : sum / static_cast<double>(pipelines_.size());
 }

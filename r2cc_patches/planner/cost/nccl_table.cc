@@ -274,7 +274,7 @@ Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster, const s
       const auto ranks = static_cast<double>(cluster.ranksOf(node).size());
       const double us = flow.loads[static_cast<size_t>(node)] * rival.wire * rankUsPerByte / ranks;
       known.usPerByte = std::max(known.usPerByte, us);
-      known.wholeUsPerByte = std::max(known.wholeUsPerByte, us);
+      known.rankUsPerByte = std::max(known.rankUsPerByte, us);
     }
     rivals_.push_back(std::move(known));
   }
@@ -325,7 +325,8 @@ double Rivals::balancedUs(size_t which, double bytes) const {
 
 double Rivals::healthyUs(size_t which, double bytes, double slower) const {
   const Known& known = rivals_[which];
-  return std::max(takesUs(known.rival, bytes), known.rival.latencyUs + known.wholeUsPerByte * slower * bytes);
+  const double usPerByte = std::max(known.wholeUsPerByte * slower, known.rankUsPerByte);
+  return std::max(takesUs(known.rival, bytes), known.rival.latencyUs + usPerByte * bytes);
 }
 
 Baseline Rivals::baseline(size_t which, double bytes) const {

@@ -54,7 +54,9 @@ class Rivals {
  private:
   struct Known {
     Rival rival;
-    double usPerByte = 0, wholeUsPerByte = 0;  // of the busiest node or rank, or of what two neighbours can exchange
+    double usPerByte = 0;       // of the busiest node or rank, or of what two neighbours can exchange
+    double wholeUsPerByte = 0;  // of the busiest node while its NICs are whole
+    double rankUsPerByte = 0;   // of the busiest rank's thread
   };
   std::vector<Known> rivals_;
 };

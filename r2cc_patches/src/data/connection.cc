@@ -177,8 +177,7 @@ void Connection::fail(const std::string& why, const std::vector<uint8_t>& heard)
   reason_ = heard.empty() ? bytesOf(host + ": " + cause) : heard;
   if (!services_.firstFailure->stands(runNs()))
     *services_.firstFailure = {std::string(reason_.begin(), reason_.end()), runNs()};
-  setState(ConnectionState::Failed, why);
-  dropAll();
+  endAs(ConnectionState::Failed, why);
   peer.tell(bye());  // the other end must not wait for one that has given up
 }
 
@@ -258,6 +257,13 @@ void Connection::dropLane(const LanePtr& given) {
 void Connection::dropAll() {
   while (!lanes_.empty()) dropLane(lanes_.back());
   plan_.clear();
+}
+
+void Connection::endAs(ConnectionState state, const std::string& cause) {
+  if (fencing_++ == 0) fencingSince_ = runNs();
+  setState(state, cause);
+  dropAll();
+  fencing_--;
 }
 
 void Connection::fenceApart(const Services& services, const std::weak_ptr<Connection>& whose, const LanePtr& lane,

@@ -193,6 +193,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Where a fence may wait it is over later: see fencing().
   void dropLane(const LanePtr& lane);
   void dropAll();
+  /// With all lanes dropped. Whoever sees that state sees that lanes are being fenced, too.
+  void endAs(ConnectionState state, const std::string& cause);
   /// Some lane that was dropped may still touch memory. The peer is told of no lost lane, nor NCCL of an error.
   bool fencing() const { return fencing_.load(std::memory_order_acquire) > 0; }
   virtual void onAllFenced() = 0;

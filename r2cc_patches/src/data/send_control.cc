@@ -336,8 +336,8 @@ void SendConnection::onBye(const Bye& message) {
     if (!missing) {
       for (Request& r : requests_)
         r.on(RequestEvent::Finish);  // the receiver has them all, whatever the transport still says
-      setState(ConnectionState::Closed, "by the receiver");
-      dropAll();  // NCCL may now take the memory away, whatever the transport is still doing with it
+      // NCCL may now take the memory away, whatever the transport is still doing with it.
+      endAs(ConnectionState::Closed, "by the receiver");
     }
   }
   if (!missing) return;

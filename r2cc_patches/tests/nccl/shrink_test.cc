@@ -113,6 +113,15 @@ TEST(nccl_shrink_keeps_errors_of_its_own_rank) {
   }
 }
 
+TEST(nccl_shrink_leaves_an_error_that_others_share) {
+  Parent parent;
+  parent->proxyState->refCount = 2;  // a child of splitShare or shrinkShare
+  parent.lose(ncclRemoteError);
+  CHECK_EQ(parent.shrink(NCCL_SHRINK_ABORT), ncclRemoteError);
+  CHECK_EQ(standing().childrenBegun, 0);
+  CHECK_EQ(parent.error(), ncclRemoteError);
+}
+
 TEST(nccl_shrink_forgets_nothing_unless_it_aborts) {
   Parent parent;
   parent.lose(ncclRemoteError);
