@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -19,45 +18,6 @@ from harness.commands.completion import SHELLS
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]
-SILENT = {
-    "ci report": "a document in the format that is asked for",
-    "completion": "a script for a shell",
-    "k8s render agent": "a manifest",
-    "k8s render jobset": "a manifest",
-    "k8s render mpijob": "a manifest",
-    "k8s render trainjob": "a manifest",
-    "lab exec": "what the program itself prints",
-    "metrics": "in the form that Prometheus reads",
-    "plugin-path": "a path",
-    "results render": "paths of the pages that it wrote",
-    "run deepspeed": "what the program itself prints",
-    "run vllm bench": "what the program itself prints",
-    "run vllm serve": "what the program itself prints",
-}
-"""Commands without --json, and what they print instead."""
-
-
-def commands() -> Iterator[tuple[str, click.Command]]:
-    def below(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
-        if not isinstance(command, click.Group):
-            yield " ".join(path), command
-            return
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            assert child is not None
-            yield from below(child, (*path, name))
-
-    return below(cli, ())
-
-
-def test_every_command_that_prints_data_prints_it_as_json_too() -> None:
-    without = {path for path, command in commands() if "--json" not in {o for p in command.params for o in p.opts}}
-    assert without == set(SILENT)
-
-
-def test_every_command_says_what_it_does() -> None:
-    assert [path for path, command in commands() if not command.get_short_help_str()] == []
 
 
 def test_help_has_groups_and_examples_and_loses_no_command() -> None:

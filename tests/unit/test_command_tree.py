@@ -69,12 +69,23 @@ QUICK = {
     "plan calibrate", "plugin-path", "results render", "run deepspeed", "run vllm bench", "run vllm serve", "undrain",
 }  # fmt: skip
 """Commands without progress of their own. `harness.progress.show` fails a test in which one of them shows some."""
-NO_RESULT = {
-    "ci report", "completion", "k8s render agent", "k8s render jobset", "k8s render metrics", "k8s render mpijob",
-    "k8s render trainjob", "lab exec", "metrics", "plugin-path", "results render", "run deepspeed",
-    "run vllm bench", "run vllm serve",
-}  # fmt: skip
-"""What they print is a document, a path, or another program's."""
+SILENT = {
+    "ci report": "a document in the format that is asked for",
+    "completion": "a script for a shell",
+    "k8s render agent": "a manifest",
+    "k8s render jobset": "a manifest",
+    "k8s render metrics": "a manifest",
+    "k8s render mpijob": "a manifest",
+    "k8s render trainjob": "a manifest",
+    "lab exec": "what the program itself prints",
+    "metrics": "in the form that Prometheus reads",
+    "plugin-path": "a path",
+    "results render": "paths of the pages that it wrote",
+    "run deepspeed": "what the program itself prints",
+    "run vllm bench": "what the program itself prints",
+    "run vllm serve": "what the program itself prints",
+}
+"""Commands without --json, and what they print instead."""
 LEAVES = {
     name for name, command in ALL.items() if not isinstance(command, click.Group) or command.invoke_without_command
 }
@@ -85,7 +96,11 @@ def test_every_command_that_shows_progress_can_be_quiet() -> None:
 
 
 def test_every_command_with_a_result_prints_json() -> None:
-    assert LEAVES - having("--json").keys() == NO_RESULT
+    assert LEAVES - having("--json").keys() == SILENT.keys()
+
+
+def test_every_command_says_what_it_does() -> None:
+    assert [name for name, command in ALL.items() if not command.get_short_help_str()] == []
 
 
 def test_progress_heeds_quiet(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ using namespace r2cc;
 using namespace r2cc::fake;
 
 namespace {
-constexpr int64_t kLimitNs = msToNs(15000) * check::kSlowness;
+constexpr int64_t kLimitNs = msToNs(15000);
 constexpr size_t kChunk = 128 << 10;
 constexpr size_t kThreeParts = 56 << 10;  // the least that three lanes have three parts of, two at a time
 
