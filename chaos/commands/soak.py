@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option, out_option, quiet_option
+from harness.commands.options import ExperimentPath, json_option, out_option, quiet_option
+from harness.commands.values import yaml_with
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
+    from chaos.soak.draw import Shape
     from chaos.soak.judge import Report
+    from chaos.testbed.launch import Benches
 
 VM = "vm:2x2"
 """What `--bed vm` opens: the shapes of chaos/soak/draw.py."""
@@ -48,6 +51,19 @@ VM = "vm:2x2"
     default="lab",
     help="Where to run: in the lab, or on two emulated guests over soft-RoCE (vm).",
 )
+@click.option(
+    "--under",
+    type=ExperimentPath(),
+    shell_complete=yaml_with(b"workload"),
+    metavar="FILE",
+    help="Draw faults for the topology and workload of this experiment.",
+)
+@click.option(
+    "--python", metavar="PATH", envvar="R2CC_PYTHON", help="With --under: a Python that has torch (default: python3)."
+)
+@click.option(
+    "--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="With --under: let several ranks share a GPU."
+)
 @click.option("--round-s", type=click.FloatRange(5, 600), default=40.0, help="Length of a round.")
 @click.option(
     "--shrink-minutes", type=click.FloatRange(0, 600), default=10.0, help="How many minutes to make a failure smaller."
@@ -66,6 +82,9 @@ def soak(
     seed: int | None,
     arm: str,
     bed: str,
+    under: Path | None,
+    python: str | None,
+    share_gpus: bool,
     round_s: float,
     shrink_minutes: float,
     out: Path,
@@ -80,14 +99,16 @@ def soak(
       r2cc chaos soak --minutes 60
       r2cc chaos soak --minutes 60 --seed 7 --arm balance
       r2cc chaos soak --minutes 10 --bed vm
+      r2cc chaos soak --minutes 30 --under experiments/gpu/collectives.yaml
       r2cc chaos soak --resume runs/<time>-soak --minutes 10
       r2cc chaos run runs/<time>-soak/replay.yaml
     """
     from chaos.soak.draw import SHAPES, VM_SHAPES
-    from chaos.soak.resume import BEDS, earlier, same_build
+    from chaos.soak.resume import BEDS, earlier, same_build, same_workload
     from chaos.soak.run import Request, Soak
     from chaos.testbed.beds import KeptBed, open_bed
     from chaos.testbed.hostbench import built
+    from chaos.testbed.workbench import bench_for
     from harness.files import rundir
     from harness.progress import show
     from harness.sites.inventory import parse
@@ -98,7 +119,16 @@ def soak(
         rundir.check(out)
     else:
         seed, arm, round_s, bed = before.seed, before.arm, before.round_s, BEDS[before.net]
-    bench, build = built(quiet=as_json or quiet)
+    own = None if under is None else _shape_under(under, bed, arm)
+    shapes = [own] if own is not None else VM_SHAPES if bed == "vm" else SHAPES
+    if before is not None:
+        same_workload(before, shapes[0].under)
+    bench: Benches
+    if own is None or own.under is None:
+        bench, build = built(quiet=as_json or quiet)
+    else:
+        opened = bench_for(own.under, parse("lab"), python, share=share_gpus, quiet=as_json or quiet)
+        bench, build = click.get_current_context().with_resource(opened)
     if before is not None:
         same_build(before, build)
     directory = rundir.create(out, "soak") if resume is None else rundir.RunDir(resume)
@@ -117,7 +147,7 @@ def soak(
         bench=bench,
         build=build,
         open_bed=lambda experiment: open_bed(parse("lab"), experiment),
-        shapes=VM_SHAPES if bed == "vm" else SHAPES,
+        shapes=shapes,
         corrupt_carrier=corrupt_carrier,
         max_faults=max_faults,
         before=before,
@@ -131,6 +161,23 @@ def soak(
         click.echo(dumped(replace(report, fates=None), 1))
     click.echo(directory.shown(), err=as_json)
     return report.exit_code
+
+
+def _shape_under(file: Path, bed: str, arm: str) -> Shape:
+    """The bed and traffic of the experiment in `file`."""
+    from chaos.experiment.file import load
+    from chaos.soak.draw import own_shape
+    from chaos.testbed.beds import check, topology_of
+    from harness.errors import UsageError
+    from harness.sites.inventory import parse
+
+    if bed == "vm":
+        raise UsageError("--under: the experiment's topology is made in the lab", "leave --bed out")
+    own = load(file)
+    if arm not in own.arms:
+        raise UsageError(f"--arm: {own.name} has no arm {arm!r}", f"it has {', '.join(own.arms)}")
+    check(parse("lab"), own)
+    return own_shape(own, topology_of(own))
 
 
 def given() -> list[str]:

@@ -11,6 +11,8 @@ from chaos.experiment.model import Experiment
 from chaos.faults.fault import Fault
 from chaos.faults.registry import kinds, spec_of
 from chaos.faults.spec import FaultSpec
+from harness.errors import UsageError
+from harness.lab.topology import Topology
 
 Nic = tuple[str, str]
 
@@ -37,6 +39,8 @@ class Shape:
     rdma: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     """What the arm's ranks are told besides."""
+    under: Experiment | None = None
+    """Somebody's own: its topology, workload and arms are used."""
 
     @property
     def topology(self) -> dict[str, Any]:
@@ -157,9 +161,26 @@ def _while_connecting(rng: random.Random, shape: Shape) -> list[FaultSpec]:
     return [spec_of({**words, "at": at, "duration_s": 0.4, "allow_total_loss": True})]
 
 
+def own_shape(experiment: Experiment, topology: Topology) -> Shape:
+    """That of somebody's own experiment. Raises UsageError where its workload cannot be told how long to run."""
+    workload = experiment.workload
+    if workload.foreign or workload.net != "socket":
+        why = "is a program of its own, which runs no given time" if workload.foreign else "needs RDMA"
+        raise UsageError(
+            f"--under: the workload {workload.kind} of {experiment.name} {why}",
+            "name an experiment such as experiments/gpu/collectives.yaml",
+        )
+    return Shape(topology.hosts, topology.nics, topology.rate_gbit, {"net": workload.net}, under=experiment)
+
+
 def experiment_of(name: str, shape: Shape, faults: Sequence[FaultSpec], arm: str, *, seed: int) -> Experiment:
     """A round as an experiment; it ends some seconds after its last fault."""
     more = {"iterations": 1_000_000, "seconds": seconds_of(faults), "timeout_s": 60.0}
+    if shape.under is not None:
+        more["timeout_s"] = max(60.0, shape.under.workload.timeout_s)
+        workload = shape.under.workload.model_copy(update=more)
+        own = {"name": name, "workload": workload, "faults": tuple(faults), "seed": seed}
+        return shape.under.model_copy(update=own)
     words = {
         "name": name,
         "description": "A round of the soak.",

@@ -82,6 +82,8 @@ class Report:
     by_kind: Mapping[str, OfKind]
     failure: Failure | None
     fates: Sequence[Fate] | None = left_out()
+    under: str | None = left_out()
+    """The experiment whose topology and workload it has; None: those of the soak."""
 
 
 def failure(lines: Sequence[Line], ranks: int) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
+from chaos.experiment.model import Experiment
 from chaos.soak.judge import Fate, OfKind, Report
 from harness.errors import UsageError
 from harness.schemas import problems
@@ -37,6 +38,14 @@ def same_build(before: Report, build: Mapping[str, Any]) -> None:
         raise UsageError(
             f"the soak ran build {before.build_id}, and this is {build.get('build_id')}", "begin a new soak"
         )
+
+
+def same_workload(before: Report, under: Experiment | None) -> None:
+    """UsageError when `--under` names another experiment than that of the soak which goes on, or none."""
+    if before.under != (under and under.name):
+        ran = f"ran under {before.under}" if before.under else "had workloads of its own"
+        hint = f"give --under with the file of {before.under}" if before.under else "leave --under out"
+        raise UsageError(f"the soak {ran}", hint)
 
 
 def _report(words: Mapping[str, Any]) -> Report:

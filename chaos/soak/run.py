@@ -20,7 +20,7 @@ from chaos.run import runner
 from chaos.soak import draw, judge
 from chaos.soak.shrink import OutOfTime, shrink
 from chaos.testbed.beds import Bed
-from chaos.testbed.launch import Bench
+from chaos.testbed.launch import Benches
 from harness import interrupts
 from harness.errors import FaultError, InfraError, LabError
 from harness.files.rundir import RunDir
@@ -43,7 +43,7 @@ class Request:
     seconds: float
     round_s: float
     shrink_s: float
-    bench: Bench
+    bench: Benches
     build: Json
     open_bed: Callable[[Experiment], AbstractContextManager[Bed]]
     shapes: Sequence[draw.Shape] = draw.SHAPES
@@ -165,6 +165,8 @@ class Soak:
             self._failed = self._shrunk(self._failed, experiment, lines)
 
     def _sabotaged(self, experiment: Experiment) -> Experiment:
+        if self._request.corrupt_carrier is None:
+            return experiment
         changes = {"corrupt_carrier": self._request.corrupt_carrier}
         workload = experiment.workload.model_copy(update=changes)
         return experiment.model_copy(update={"workload": workload})
@@ -271,6 +273,7 @@ class Soak:
             by_kind=judge.totals(tally.fates),
             failure=self._failed,
             fates=tally.fates,
+            under=own.name if (own := request.shapes[0].under) else None,
         )
         self._out.write_json("soak.json", report)
         return report

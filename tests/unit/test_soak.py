@@ -22,10 +22,10 @@ from chaos.experiment.overlaps import overlapping
 from chaos.experiment.timeline import places_of
 from chaos.faults.registry import kinds, spec_of
 from chaos.soak import draw, judge
-from chaos.soak.resume import earlier, same_build
+from chaos.soak.resume import earlier, same_build, same_workload
 from chaos.soak.run import Request, Soak, reduced
 from chaos.soak.shrink import OutOfTime, shrink
-from chaos.testbed.beds import Bed
+from chaos.testbed.beds import Bed, topology_of
 from harness.errors import UsageError
 from harness.files import rundir
 from harness.schemas import plain
@@ -229,6 +229,39 @@ def test_a_soak_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert report.minutes >= first.minutes
     with gzip.open(folder / "trimmed.jsonl.gz", "rt") as file:
         assert {json.loads(line)["run"] for line in file} == {0, 1}, "round 0 is not run again"
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_faults_are_drawn_for_somebodys_own_experiment() -> None:
+    own = load(ROOT / "experiments/gpu/collectives.yaml")
+    shape = draw.own_shape(own, topology_of(own))
+    round_ = draw.round_of(1, 0, arm="balance", seconds=20, shapes=[shape])
+    assert (round_.topology, round_.arms) == (own.topology, own.arms)
+    assert round_.workload.seconds >= 16
+    assert round_.workload.model_dump(exclude={"seconds", "iterations"}) == own.workload.model_dump(
+        exclude={"seconds", "iterations"}
+    )
+    assert loads(dump(round_), Path("round.yaml")) == round_
+    assert len(round_.faults) > 10
+
+
+def test_a_program_that_runs_no_given_time_is_refused() -> None:
+    own = load(ROOT / "experiments/jobs/fsdp2.yaml")
+    with pytest.raises(UsageError, match="command of fsdp2 is a program of its own"):
+        draw.own_shape(own, topology_of(own))
+
+
+def test_a_soak_goes_on_under_the_same_experiment(tmp_path: Path, small_rounds: None) -> None:
+    before, _, _ = soak(tmp_path, ScriptedBench())
+    own = load(ROOT / "experiments/gpu/collectives.yaml")
+    same_workload(before, None)
+    same_workload(replace(before, under=own.name), own)
+    with pytest.raises(UsageError, match="had workloads of its own"):
+        same_workload(before, own)
+    with pytest.raises(UsageError, match=f"ran under {own.name}"):
+        same_workload(replace(before, under=own.name), None)
 
 
 def test_what_cannot_go_on_is_refused(tmp_path: Path) -> None:
