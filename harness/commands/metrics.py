@@ -9,6 +9,7 @@ import click
 from harness.commands.watched import folder_of, status_option
 from harness.errors import UsageError
 
+EVERY_S = 10
 EXAMPLES = """\b
 Examples:
   r2cc metrics --status /run/r2cc-status                          one look, printed
@@ -30,9 +31,9 @@ Exit codes: 0 done, 2 bad usage, or the port is in use; 3 with --otlp --once: th
 @click.option("--address", default="0.0.0.0", show_default=True, help="With --listen: on this address of the host.")
 @click.option(
     "--textfile", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Write them there, whole, every 10 s, until Ctrl-C.",
+    help=f"Write them there, whole, every {EVERY_S} s, until Ctrl-C.",
 )  # fmt: skip
-@click.option("--otlp", metavar="URL", help="Push them there by OTLP over HTTP, every 10 s, until Ctrl-C.")
+@click.option("--otlp", metavar="URL", help=f"Push them there by OTLP over HTTP, every {EVERY_S} s, until Ctrl-C.")
 @click.option("--once", is_flag=True, help="With --textfile and --otlp: once.")
 @click.option("--rules", is_flag=True, help="Print the alert rules, and nothing else.")
 @click.option("--dashboard", is_flag=True, help="Print the dashboard, and nothing else.")
@@ -77,7 +78,7 @@ def _serve(folder: Path, host: str | None, address: str, port: int) -> int:
     except OSError as error:
         hint = "is another `r2cc metrics` running here? --listen takes another port"
         raise UsageError(f"port {port} of {address} cannot be had: {error.strerror or error}", hint) from error
-    click.echo(f"http://{address}:{port}/metrics", err=True)
+    click.echo(f"serving metrics of {folder} at http://{address}:{port}/metrics, until Ctrl-C", err=True)
     while True:
         time.sleep(3600)
 
@@ -88,11 +89,19 @@ def _write(folder: Path, host: str | None, path: Path, *, once: bool) -> int:
     from harness.files.writing import write_whole
     from harness.watch.metrics import text_of
 
+    said = once
     while True:
         write_whole(path, text_of(folder, host)).chmod(0o644)
+        if not said:
+            _say_begun(f"writing metrics of {folder} to {path}")
+            said = True
         if once:
             return 0
-        time.sleep(10)
+        time.sleep(EVERY_S)
+
+
+def _say_begun(what: str) -> None:
+    click.echo(f"{what} every {EVERY_S} s, until Ctrl-C", err=True)
 
 
 def _push(folder: Path, host: str | None, url: str, *, once: bool) -> int:
@@ -105,6 +114,8 @@ def _push(folder: Path, host: str | None, url: str, *, once: bool) -> int:
 
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # what fails is said here, in one line
     pusher, failed = Pusher(url, folder, host), False
+    if not once:
+        _say_begun(f"pushing metrics of {folder} to {url}")
     while True:
         try:
             pusher.push()
@@ -118,4 +129,4 @@ def _push(folder: Path, host: str | None, url: str, *, once: bool) -> int:
         if once:
             pusher.close()
             return 0
-        time.sleep(10)
+        time.sleep(EVERY_S)

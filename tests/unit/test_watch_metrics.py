@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,37 @@ def test_a_second_server_on_one_port_says_so(tmp_path: Path) -> None:
         done = CliRunner().invoke(metrics, args, standalone_mode=False)
     assert f"port {port} of 127.0.0.1 cannot be had: Address already in use" in str(done.exception)
     assert "is another `r2cc metrics` running here?" in str(done.exception)
+
+
+@pytest.mark.parametrize("way", ["--listen", "--textfile", "--otlp"])
+def test_what_goes_on_for_long_says_at_once_what_it_does(tmp_path: Path, way: str) -> None:
+    """Once, on stderr: what, where, how often. SIGTERM ends it as Ctrl-C does."""
+    write(tmp_path, status())
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    prom = tmp_path / "out" / "r2cc.prom"
+    words, said = {
+        "--listen": (
+            [str(port), "--address", "127.0.0.1"],
+            f"serving metrics of {tmp_path} at http://127.0.0.1:{port}",
+        ),
+        "--textfile": ([str(prom)], f"writing metrics of {tmp_path} to {prom} every 10 s"),
+        "--otlp": (
+            [f"http://127.0.0.1:{port}"],
+            f"pushing metrics of {tmp_path} to http://127.0.0.1:{port} every 10 s",
+        ),
+    }[way]
+    code = "from harness.cli import main; main()"
+    argv = [sys.executable, "-c", code, "metrics", "--status", str(tmp_path), way, *words]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as runs:
+        try:
+            assert runs.stderr is not None
+            first = runs.stderr.readline()
+            assert first.startswith(said) and first.endswith(", until Ctrl-C\n")
+            assert way != "--textfile" or "r2cc_processes 1.0" in prom.read_text()
+            runs.terminate()
+            out, rest = runs.communicate(timeout=20)
+        finally:
+            runs.kill()
+    assert (runs.returncode, out) == (130, "")
+    assert "metrics of" not in rest and rest.endswith("r2cc: interrupted\n")
