@@ -21,7 +21,6 @@ from chaos.soak import draw, judge
 from chaos.soak.shrink import OutOfTime, shrink
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Benches
-from harness import interrupts
 from harness.errors import FaultError, InfraError, LabError
 from harness.files.rundir import RunDir
 
@@ -117,11 +116,10 @@ class Soak:
         outcome: Outcome = "passed"
         reason: str | None = None
         try:
-            with interrupts.terminable():
-                number = self.tally.rounds + self.tally.excused
-                while not self._done() and self._failed is None:
-                    self._round_or_excuse(number)
-                    number += 1
+            number = self.tally.rounds + self.tally.excused
+            while not self._done() and self._failed is None:
+                self._round_or_excuse(number)
+                number += 1
         except KeyboardInterrupt:
             outcome, reason = "interrupted", "everything was rolled back"
         except InfraError as error:
@@ -153,10 +151,10 @@ class Soak:
         experiment = draw.round_of(request.seed, number, arm=request.arm, seconds=seconds, shapes=request.shapes)
         experiment = self._sabotaged(experiment)
         name = f"round-{number:04}"
-        lines, why = self._execute(experiment, name)
+        lines, why = self._execute(experiment, name, lambda faults: f"round {number}: {faults} so far")
         self.tally.add(lines, experiment)
         self._trim(name, keep=why is not None)
-        self._progress(self._status(experiment))
+        self._progress(self._status())
         if why is not None:
             self._say(f"round {number} failed: {why}")
             self._failed = judge.Failure(number, why, len(experiment.faults))
@@ -171,8 +169,9 @@ class Soak:
         workload = experiment.workload.model_copy(update=changes)
         return experiment.model_copy(update={"workload": workload})
 
-    def _execute(self, experiment: Experiment, name: str) -> tuple[list[Line], str | None]:
-        """(journal, why it failed). Raises InfraError for what says nothing about the transport."""
+    def _execute(self, experiment: Experiment, name: str, what: Callable[[int], str]) -> tuple[list[Line], str | None]:
+        """(journal, why it failed). `what`: in words, after so many faults. Raises InfraError for what says nothing
+        about the transport."""
         request = self._request
         path = self._out.path / f"{name}.jsonl"
         path.unlink(missing_ok=True)
@@ -180,7 +179,13 @@ class Soak:
         with Journal(path) as journal, request.open_bed(experiment) as bed:
             (plan,) = runner.plans(experiment, [request.arm], bed, request.bench)
             try:
-                runner.run_one(plan, bed, journal, out=self._out, display=Counter(self._live))
+                runner.run_one(
+                    plan,
+                    bed,
+                    journal,
+                    out=self._out,
+                    display=Counter(lambda faults: self._progress(self._status(what(faults)))),
+                )
             except (FaultError, LabError):
                 raise
             except InfraError as error:
@@ -188,17 +193,14 @@ class Soak:
         lines = list(read(path))
         return lines, why or judge.failure(lines, len(plan.ranks))
 
-    def _live(self, faults: int) -> None:
-        self._progress(self._status(None, faults))
-
-    def _status(self, experiment: Experiment | None, running: int = 0) -> str:
-        minutes = (time.monotonic() - self.tally.began) / 60
-        total = len(self.tally.fates) + running
-        name = f", last {experiment.name}" if experiment else ""
-        return (
-            f"{minutes:5.1f} of {self._request.seconds / 60:g} min  round {self.tally.rounds}  {total} faults  "
-            f"{self.tally.failovers} connections moved, {self.tally.failbacks} returned{name}"
+    def _status(self, now: str = "") -> str:
+        """What counts for good never falls; `now`: what is under way, and may yet come to nothing."""
+        tally, minutes = self.tally, (time.monotonic() - self.tally.began) / 60
+        done = (
+            f"{minutes:.1f} of {self._request.seconds / 60:g} min, {len(tally.fates)} faults in {tally.rounds} rounds, "
+            f"{tally.failovers} connections moved, {tally.failbacks} returned"
         )
+        return f"{done}; {now}" if now else done
 
     def _trim(self, name: str, *, keep: bool) -> None:
         """Of a good round only what tells of faults and paths is kept; one append-only file for all of them."""
@@ -221,7 +223,7 @@ class Soak:
             smaller = reduced(experiment, some)
             for _ in range(TRIES):
                 attempts.take()
-                _, why = self._execute(smaller, "shrinking")
+                _, why = self._execute(smaller, "shrinking", lambda _: f"try {attempts.count} to make it smaller")
                 self._say(f"  {len(some)} faults: {why or 'no failure'}")
                 if why is not None:
                     self._out.write_text(REPLAY, dump(smaller))
@@ -293,16 +295,17 @@ class Attempts:
 
 
 class Counter(Display):
-    """Counts injections while a round runs."""
+    """Counts faults while a round runs; one that strikes again and again is one."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell
-        self._count = 0
+        self._struck: set[str] = set()
 
     def note(self, message: str) -> None:
-        if message.endswith(": injected"):
-            self._count += 1
-            self._tell(self._count)
+        name, _, rest = message.partition(":")
+        if rest.endswith(": injected") and name not in self._struck:
+            self._struck.add(name)
+            self._tell(len(self._struck))
 
 
 def reduced(experiment: Experiment, faults: Sequence[FaultSpec]) -> Experiment:

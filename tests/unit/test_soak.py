@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -195,17 +197,15 @@ def opened(experiment: Experiment) -> AbstractContextManager[Bed]:
 @pytest.fixture
 def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds that the double can carry: two link_downs on h1's eth1, twelve iterations."""
-    shape = draw.Shape(2, 2, 1.0, {"op": "stream", "bytes": 1024})
     common = {"kind": "link_down", "host": "h1", "nic": "eth1", "duration_s": 0.05}
+    monkeypatch.setattr("chaos.soak.run.draw.round_of", partial(small_round, common))
 
-    def round_of(seed: int, number: int, *, arm: str, **_: Any) -> Experiment:
-        faults = [
-            spec_of({**common, "id": f"f{n}", "at": {"time_s": 0.05 + n * 0.2}, "may_miss": True}) for n in range(2)
-        ]
-        experiment = draw.experiment_of(f"soak-{seed}-{number}", shape, faults, arm, seed=1)
-        return experiment.model_copy(update={"workload": experiment.workload.model_copy(update={"iterations": 12})})
 
-    monkeypatch.setattr("chaos.soak.run.draw.round_of", round_of)
+def small_round(common: dict[str, Any], seed: int, number: int, *, arm: str, **_: Any) -> Experiment:
+    shape = draw.Shape(2, 2, 1.0, {"op": "stream", "bytes": 1024})
+    faults = [spec_of({**common, "id": f"f{n}", "at": {"time_s": 0.05 + n * 0.2}, "may_miss": True}) for n in range(2)]
+    experiment = draw.experiment_of(f"soak-{seed}-{number}", shape, faults, arm, seed=1)
+    return experiment.model_copy(update={"workload": experiment.workload.model_copy(update={"iterations": 12})})
 
 
 @pytest.mark.usefixtures("small_rounds")
@@ -214,6 +214,22 @@ def test_a_soak_that_passes_counts_and_keeps_little(tmp_path: Path) -> None:
     assert (report.outcome, report.exit_code, report.faults, report.rounds) == ("passed", 0, 2, 1)
     assert report.by_kind["link_down"].faults == 2
     assert sorted(path.name for path in folder.iterdir()) == ["raw", "soak.json", "trimmed.jsonl.gz"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_progress_never_counts_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """A flap strikes several times and is one fault; runs that only make a failure smaller add nothing."""
+    flap = {"kind": "flap", "host": "h1", "nic": "eth1", "times": 3, "down_s": 0.05, "up_s": 0.05}
+    monkeypatch.setattr("chaos.soak.run.draw.round_of", partial(small_round, flap))
+    bench = ScriptedBench(extra={(1, 1): ["--wrong-at", "9"]} if fails else {})
+    told: list[str] = []
+    out = rundir.create(tmp_path, "soak")
+    request = Request("migrate", 1, 20.0, 5.0, 1.0, bench, {"build_id": "b"}, opened, max_faults=3)
+    report = Soak(request, out, print, told.append).run()
+    counts = [int(found[1]) for text in told if (found := re.search(r"min, (\d+) faults in", text))]
+    assert len(counts) == len(told) and counts == sorted(counts) and counts[-1] == report.faults
+    assert told[0].endswith("; round 0: 1 so far")
+    assert any("to make it smaller" in text for text in told) == fails
 
 
 @pytest.mark.usefixtures("small_rounds")
