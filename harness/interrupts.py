@@ -1,7 +1,8 @@
 """Ctrl-C at any moment of a command: one line, exit code 130, no traceback. Imports next to nothing.
 
 While modules are imported nothing has been started: the process ends at once. From a command's first line on, Ctrl-C is
-the exception KeyboardInterrupt, so that what was started is ended and what was broken is healed.
+the exception KeyboardInterrupt, so that what was started is ended and what was broken is healed. SIGTERM (a time limit,
+a scheduler) and SIGHUP (a terminal that was closed) are the same, of every command.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
 EXIT_CODE = 130
 LINE = "r2cc: interrupted\n"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ours: list[Any] = []
 """The handler that ends at once, while it is in place."""
 
 
 def end_at_once(code: int = EXIT_CODE, line: str = LINE) -> None:
-    """From now on Ctrl-C says `line` and ends this process with `code`. Who ignores Ctrl-C goes on ignoring it."""
+    """From now on Ctrl-C says `line` and ends this process with `code`. A signal that is ignored goes on being so."""
 
     def ended(_number: int, _frame: FrameType | None) -> None:
         os.write(2, (f"\n{line}" if line and os.isatty(2) else line).encode())
@@ -34,9 +37,9 @@ def end_at_once(code: int = EXIT_CODE, line: str = LINE) -> None:
 
 def raise_it() -> None:
     """From now on Ctrl-C is KeyboardInterrupt; only where `end_at_once` was in place."""
-    if _ours and signal.getsignal(signal.SIGINT) is _ours[0]:
+    if _ours and any(signal.getsignal(number) is _ours[0] for number in SIGNALS):
         sys.unraisablehook = _raise_again
-        _handle(signal.default_int_handler)
+        _handle(_raise)
     _ours.clear()
 
 
@@ -52,16 +55,12 @@ def unblock() -> None:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM and SIGHUP roll everything back, as Ctrl-C does. Does nothing outside of the main thread (tests)."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    try:
-        old = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    except ValueError:
+    """For who calls us from Python: SIGTERM and SIGHUP roll everything back, as Ctrl-C does; not in other threads."""
+    old = {number: signal.getsignal(number) for number in SIGNALS[1:]}
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
+    _handle(_raise, SIGNALS[1:])
     try:
         yield
     finally:
@@ -69,13 +68,19 @@ def terminable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _handle(handler: Any) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        return
-    try:
-        signal.signal(signal.SIGINT, handler)
-    except ValueError:
-        return  # in a thread that is not the main one
+def _raise(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _handle(handler: Any, signals: Sequence[signal.Signals] = SIGNALS) -> None:
+    """Of those that are not ignored, as nohup does."""
+    for number in signals:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            continue
+        try:
+            signal.signal(number, handler)
+        except ValueError:
+            return  # in a thread that is not the main one
 
 
 def _raise_again(unraisable: Any) -> None:
@@ -85,4 +90,5 @@ def _raise_again(unraisable: Any) -> None:
         return
     import _thread
 
-    _thread.start_new_thread(signal.pthread_kill, (_thread.get_ident(), signal.SIGINT))
+    again = next(number for number in SIGNALS if signal.getsignal(number) is _raise)
+    _thread.start_new_thread(signal.pthread_kill, (_thread.get_ident(), again))

@@ -147,11 +147,9 @@ def _cell_runner(options: dict[str, Any]) -> Callable[[Cell, Path], None]:
 
 def _run(runner: Runner) -> bool:
     """Whether it was interrupted; then everything is rolled back."""
-    from harness.interrupts import terminable
 
     try:
-        with terminable():
-            runner.run()
+        runner.run()
     except KeyboardInterrupt:
         return True
     return False

@@ -143,21 +143,19 @@ def _again(command: str, file: Path, seed: int | None, settings: tuple[str, ...]
 
 
 def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, quiet: bool, resume: bool) -> int:
-    from harness.interrupts import terminable
     from harness.plugins import after_run
     from harness.progress import show
 
-    with terminable():
-        try:
-            sweep.prepare(resume=resume)
-            with sweep.alone():
-                with show("simulating") as step:
-                    sweep.run(executor, step.update)
-                result = _finish(sweep)
-        except KeyboardInterrupt:
-            done, total = sweep.progress()
-            click.echo(f"interrupted: {done} of {total} cells are done; go on with\n  {again}", err=True)
-            return INTERRUPTED
+    try:
+        sweep.prepare(resume=resume)
+        with sweep.alone():
+            with show("simulating") as step:
+                sweep.run(executor, step.update)
+            result = _finish(sweep)
+    except KeyboardInterrupt:
+        done, total = sweep.progress()
+        click.echo(f"interrupted: {done} of {total} cells are done; go on with\n  {again}", err=True)
+        return INTERRUPTED
     if as_json:
         click.echo(dumped(result, 1))
     try:

@@ -11,6 +11,7 @@ from harness.build.failed_tests import failed_tests
 from harness.errors import BuildError
 from harness.hosts import LocalHost
 from harness.hosts.commands import indent, last_lines
+from harness.hosts.groups import held
 from harness.progress import Progress, Step
 from harness.repo import Layout
 
@@ -79,14 +80,12 @@ def follow(
 ) -> None:
     """Run a make. `far` says from all it said so far how far it is. Raises BuildError with the log's last lines."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    with progress(f"compiling {target}") as step, log.open("wb") as output:
-        process = LocalHost().spawn(command, env=env, stdout=output, stderr=output)
-        try:
-            code = _follow(process.poll, log, far, step, verbose=verbose, limit_s=limit_s)
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                process.wait(10)
+    with (
+        progress(f"compiling {target}") as step,
+        log.open("wb") as output,
+        held(command, LocalHost().name, env=env, output=output) as process,
+    ):
+        code = _follow(process.poll, log, far, step, verbose=verbose, limit_s=limit_s)
     if code != 0:
         raise BuildError(f"`make {target}` failed with exit code {code}\n{indent(errors_of(log))}", f"see {log}")
 

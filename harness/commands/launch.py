@@ -17,7 +17,6 @@ from click.shell_completion import CompletionItem
 from harness.commands.launcher_option import LauncherType
 from harness.commands.options import Size, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
-from harness.interrupts import terminable
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -236,7 +235,7 @@ def _run(
 
     check(kind, launcher)
     asked = Asked(kind, env=environment(envs), **given)
-    with terminable(), opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
+    with opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
         made = job(_placed(asked, hosts, launcher, oob), hosts, os.environ)
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
             planned = plan(made, launcher, hosts, folder)
@@ -292,7 +291,6 @@ def tests_under(
     check("nccl-tests", launcher)
     asked = Asked("nccl-tests", mode, gpus, env=environment(envs))
     with (
-        terminable(),
         opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts,
         tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder,
     ):

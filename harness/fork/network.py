@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
 from harness.errors import SourceError
 from harness.hosts.commands import indent, last_lines
+from harness.hosts.groups import end_group
 
 
 def run_bounded(argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None) -> str:
@@ -37,15 +37,7 @@ def run_bounded(argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str]
         except subprocess.TimeoutExpired as error:
             raise SourceError(f"gave up after {timeout_s:g} s: {shlex.join(argv)}", "check the network") from error
         finally:
-            _end_group(child)
+            end_group(child.pid)
     if child.returncode != 0:
         raise SourceError(f"failed with exit code {child.returncode}: {shlex.join(argv)}\n{indent(last_lines(stderr))}")
     return stdout
-
-
-def _end_group(child: subprocess.Popen[str]) -> None:
-    """Nothing to do after a normal end; the group outlives its leader only when a helper does."""
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -21,6 +22,7 @@ from harness.hosts.commands import (
     tail_of,
     timeout_error,
 )
+from harness.hosts.groups import end_group
 
 
 class LocalProcess(Process):
@@ -65,6 +67,19 @@ class LocalProcess(Process):
         self._close_files()
 
 
+def _ran(argv: Argv, env: Mapping[str, str], input: str | None, timeout_s: Limit) -> tuple[int, bytes, bytes]:
+    """(exit code, stdout, stderr). Given up, by a time limit or Ctrl-C, it is ended with all that it has started."""
+    stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, env=env, stdin=stdin, stdout=pipe, stderr=pipe, start_new_session=True) as child:
+        try:
+            said = child.communicate(None if input is None else input.encode(), timeout_s)
+        except BaseException:
+            end_group(child.pid)
+            raise
+        return child.returncode, *said
+
+
 @dataclass(frozen=True)
 class LocalHost:
     """This machine."""
@@ -78,22 +93,14 @@ class LocalHost:
         started = time.monotonic()
         full = merged_env(env)
         try:
-            done = subprocess.run(
-                located(argv, full),
-                env=full,
-                input=None if input is None else input.encode(),
-                stdin=subprocess.DEVNULL if input is None else None,
-                capture_output=True,
-                timeout=timeout_s,
-                check=False,
-            )
+            code, stdout, stderr = _ran(located(argv, full), full, input, timeout_s)
         except subprocess.TimeoutExpired as error:
-            stderr = (error.stderr or b"").decode(errors="replace")
-            raise timeout_error(self.name, argv, error.timeout, stderr) from error
+            said = (error.stderr or b"").decode(errors="replace")
+            raise timeout_error(self.name, argv, error.timeout, said) from error
         except OSError as error:
             raise start_error(self.name, argv, error) from error
-        texts = (done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
-        return checked(self.name, Result(tuple(argv), done.returncode, *texts, time.monotonic() - started), check)
+        texts = (stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+        return checked(self.name, Result(tuple(argv), code, *texts, time.monotonic() - started), check)
 
     def spawn(
         self, argv: Argv, *, env: Env = None, stdout: Redirect = None, stderr: Redirect = None, stdin: Redirect = None

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.hosts import LocalHost
-from harness.interrupts import terminable
 from harness.launch.processes import Processes, Start
 from harness.programs.adapters import DEEPSPEED_ENV, Launch
 
@@ -21,7 +20,7 @@ def run_launch(launch: Launch) -> int:
         env = dict(launch.env)
         if launch.exported:
             env[DEEPSPEED_ENV] = str(_exports(Path(folder), launch))
-        with terminable(), _interrupts_are_for_the_child(), Processes() as processes:
+        with _interrupts_are_for_the_child(), Processes() as processes:
             processes.start([Start(launch.argv[0], LocalHost(), launch.argv, env, None)])
             code = processes.running[0].process.wait()
     return code if code >= 0 else 128 - code

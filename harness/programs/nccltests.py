@@ -16,7 +16,6 @@ from typing import Any
 
 from harness.errors import InfraError, UsageError
 from harness.hosts import LocalHost
-from harness.interrupts import terminable
 from harness.launch.job import Job
 from harness.launch.launchers import mpirun as open_mpi
 from harness.launch.processes import Processes, Start
@@ -216,7 +215,7 @@ def _follow(launch: Launch, take: Callable[[str], None], why_end: Callable[[], s
         raise InfraError(f"there is no {launch.argv[0]} on this machine", "install it, or look at PATH")
     start = Start("nccl-tests", LocalHost(), launch.argv, launch.env, Verbatim(), own_session=True, merged=True)
     why = ""
-    with terminable(), Processes() as processes:
+    with Processes() as processes:
         processes.start([start])
         (child,) = processes.running
         while not child.eof:

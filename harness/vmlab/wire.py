@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import socket
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from harness.errors import BuildError, LabError
 from harness.files.lock import exclusive
+from harness.hosts import LocalHost
 from harness.vmlab.shape import WirePort
 
 COMPILE_LIMIT_S = 120.0
@@ -38,8 +38,8 @@ def _compile(sources: list[str], program: Path) -> None:
     with tempfile.TemporaryDirectory(dir=program.parent) as scratch:
         part = Path(scratch) / program.name
         command = ["g++", *FLAGS, "-o", str(part), *sources]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False)
-        if done.returncode:
+        done = LocalHost().run(command, timeout_s=COMPILE_LIMIT_S, check=False)
+        if done.exit_code:
             raise BuildError(f"r2cc_wire does not compile\n{done.stderr[-2000:]}")
         part.replace(program)
 

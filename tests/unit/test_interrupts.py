@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import click
@@ -16,14 +17,16 @@ from harness.errors import SshError
 
 ROOT = Path(__file__).parents[2]
 R2CC = Path(sys.executable).with_name("r2cc")
+NUMBERS = ("SIGINT", "SIGTERM", "SIGHUP")
 AT_IMPORT = """
 import os, signal, sys
+NUMBER = getattr(signal, sys.argv.pop(1))
 class Counting:
     left, seen = int(sys.argv.pop(1)), 0
     def find_spec(self, name, path=None, target=None):
         self.seen += "click" in sys.modules
         if self.seen == self.left:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), NUMBER)
 sys.meta_path.insert(0, counting := Counting())
 from harness.cli import main
 try:
@@ -46,14 +49,15 @@ def run(code: str, *words: str, **options: object) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
 def test_while_modules_are_imported(words: tuple[str, ...]) -> None:
-    whole = run(AT_IMPORT, "-1", *words)
+    whole = run(AT_IMPORT, "SIGINT", "-1", *words)
     assert whole.returncode == 0
     total = int(whole.stderr.rsplit("imports: ", 1)[1])
     assert total > 20
-    for moment in sorted({1, 2, *range(5, total, total // 5), total}):
-        done = run(AT_IMPORT, str(moment), *words)
+    moments = sorted({1, 2, *range(5, total, total // 5), total})
+    for moment, number in zip(moments, cycle(NUMBERS), strict=False):
+        done = run(AT_IMPORT, number, str(moment), *words)
         said = done.stderr.split("imports:")[0]
-        assert (done.returncode, said) == (130, "r2cc: interrupted\n"), f"at import {moment} of {total}"
+        assert (done.returncode, said) == (130, "r2cc: interrupted\n"), f"{number} at import {moment} of {total}"
 
 
 def held_back() -> None:
@@ -85,10 +89,31 @@ def test_the_command_itself_holds_it_back(tmp_path: Path) -> None:
     assert done.stdout == f"{[signal.SIGINT] if knows else []} {['r2cc', 'a b', chr(39)]}\n"
 
 
-def test_who_ignores_it_goes_on_ignoring_it() -> None:
-    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-    done = run(code + AT_IMPORT, "5", "--version")
+@pytest.mark.parametrize("number", NUMBERS)
+def test_who_ignores_it_goes_on_ignoring_it(number: str) -> None:
+    """As nohup does with SIGHUP, and a shell that runs no jobs with SIGINT of what it starts with `&`."""
+    code = f"import signal; signal.signal(signal.{number}, signal.SIG_IGN); "
+    done = run(code + AT_IMPORT, number, "5", "--version")
     assert done.returncode == 0 and done.stdout.startswith("r2cc, version")
+
+
+@pytest.mark.parametrize("ignored", ["SIGINT", "SIGHUP"])
+def test_who_ignores_one_hears_another(ignored: str) -> None:
+    code = f"""
+import click, os, signal
+signal.signal(signal.{ignored}, signal.SIG_IGN)
+from harness.cli import cli, main
+def work():
+    try:
+        os.kill(os.getpid(), signal.{ignored})
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        print("healed")
+cli.add_command(click.Command("work", callback=work))
+main(["work"])
+"""
+    done = run(code)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "healed\n", "r2cc: interrupted\n")
 
 
 def test_when_all_is_done_it_changes_nothing() -> None:
