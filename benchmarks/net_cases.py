@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from common import Figure, json_option
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "lab"))
 from netcases.all_cases import CASES
@@ -80,6 +81,19 @@ def table(rows: Sequence[Row], before: Sequence[Row] = ()) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def figures(rows: Sequence[Row]) -> list[Figure]:
+    """What is wrong with each case, aim 0, and the times of its record: of several, the longest."""
+    found = []
+    for row in rows:
+        name = f"{row.case}, mode {row.mode}"
+        found.append(Figure(f"{name}: not right", len(row.problems), 0, "", judged=row.mode != 0))
+        for key, value in row.figures.items():
+            times = value if isinstance(value, list) else [value]
+            if key.endswith("_ms") and times and all(isinstance(ms, int | float) for ms in times):
+                found.append(Figure(f"{name}: {key}", max(times), None, "ms"))
+    return found
+
+
 def _cell(row: Row) -> str:
     return (
         row.seen
@@ -123,7 +137,7 @@ def played(cases: Sequence[Case], library: Path | None, modes: Sequence[int], ve
 @click.option("--no-stock", is_flag=True, help="Only R2CC's modes.")
 @click.option("--from", "recorded", type=FILE, help="Play nothing: rows that --save wrote.")
 @click.option("--before", type=FILE, help="Rows that --save wrote: one more column.")
-@click.option("--json", "as_json", is_flag=True, help="Print rows as JSON.")
+@json_option
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write the rows there as JSON.")
 def main(
     *,
@@ -141,10 +155,11 @@ def main(
         rows = load(recorded) or played(chosen(names, long), library, (1, 2) if no_stock else (0, 1, 2), version)
     except R2ccError as error:
         raise click.ClickException(str(error)) from error
-    saved = json.dumps([asdict(row) for row in rows], indent=1)
+    records = [asdict(row) for row in rows]
     if save:
-        save.write_text(saved + "\n")
-    click.echo(saved if as_json else table(rows, load(before)))
+        save.write_text(json.dumps(records, indent=1) + "\n")
+    told = {"figures": [figure.as_json() for figure in figures(rows)], "rows": records}
+    click.echo(json.dumps(told, indent=1) if as_json else table(rows, load(before)))
     sys.exit(0 if all(row.held for row in rows if row.mode) else 1)
 
 

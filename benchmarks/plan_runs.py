@@ -45,6 +45,10 @@ class Run:
         """How far the slowest iteration is from the median."""
         return max(self.times_ms) / self.median_ms - 1
 
+    def received(self, host: str) -> int:
+        """Bytes of an iteration, over all NICs of a host."""
+        return sum(ways["rx"] for ways in self.sent[host].values())
+
     def nic_error(self) -> float:
         """The largest difference between a NIC's bytes and what was planned for it, relative to the busiest NIC's."""
         pairs = [

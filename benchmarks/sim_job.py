@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 import numpy as np
-from common import Benchmark, json_option
+from common import Benchmark, Figure, json_option
 from sim_tables import cluster, values
 
 from chaos.simulate.cluster.arms import ARMS
@@ -112,6 +112,13 @@ def _shares(total: Any) -> dict[str, float]:
     return {**shares, "restarts": float(total[-2] / months), "gpu_hours_lost": float(total[-1] / months)}
 
 
+def figures(found: Mapping[str, Any]) -> list[Figure]:
+    return [
+        Figure(f"{found['name']}: time", found["took_s"], found["bound_s"], "s"),
+        Figure(f"{found['name']}: memory", found["rss_GiB"], MEMORY_BOUND_GiB, "GiB"),
+    ]
+
+
 def show(found: Mapping[str, Any]) -> None:
     verdict = "holds" if found["holds"] else "MISSES"
     took = f"{found['took_s']:.1f} s of {found['bound_s']:g} s, {found['rss_GiB']:.2f} GiB of {MEMORY_BOUND_GiB:g} GiB"
@@ -159,7 +166,8 @@ def main(
         took_s, done = timed(list(blocks(large, name, traces=1, workers=1, **same)), 1)
         found.append(summary(f"{large:,} GPUs x {days:g} days x 1 trace", took_s, LARGE_BOUND_S, done))
     if as_json:
-        click.echo(json.dumps({"model": name, "seed": seed, "workers": workers, "runs": found}))
+        told = [figure.as_json() for each in found for figure in figures(each)]
+        click.echo(json.dumps({"model": name, "seed": seed, "workers": workers, "figures": told, "runs": found}))
     else:
         click.echo(f"{name}, {workers} processes, seed {seed}, every arm; modelled")
         for each in found:

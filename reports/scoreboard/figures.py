@@ -12,6 +12,7 @@ from reports.scoreboard.board import Board, Cell, Wanted
 from reports.scoreboard.takes import Shelf, Take
 
 Verdict = Literal["held", "missed", "void", "shown", "not measured"]
+WHOLE = "the whole command"
 FEWEST_FOR_INTERVAL, FEWEST_FOR_P99 = 6, 20
 """Below these an interval would be the extremes, and a p99 the largest value."""
 
@@ -71,7 +72,7 @@ def newest(takes: Sequence[Take]) -> list[Take]:
 
 
 def row(cell: Cell, wanted: Wanted, takes: Sequence[Take]) -> Row:
-    each = [found for take in takes for found in of(take.report) if re.search(wanted.of, found.name)]
+    each = [found for take in takes for found in told(take) if re.search(wanted.of, found.name)]
     known = [found for found in each if found.value is not None]
     valid = [found for found in known if not found.void]
     values = [float(found.value) for found in valid or known if found.value is not None]
@@ -97,24 +98,61 @@ def _verdict(middle: float | None, aim: float | None, *, at_least: bool, void: b
     return "held" if (middle >= aim if at_least else middle <= aim) else "missed"
 
 
+def unclear(cell: Cell, take: Take) -> list[str]:
+    """What is wrong with the cell's expressions: each must find one figure of a take, neither none nor several."""
+    names = sorted({found.name for found in told(take)})
+    problems = []
+    for wanted in cell.figures:
+        mine = [name for name in names if re.search(wanted.of, name)]
+        if not mine:
+            problems.append(f"'{wanted.of}' finds none of {'; '.join(names) or 'no figures'}")
+        elif len(mine) > 1:
+            problems.append(f"'{wanted.of}' finds several: {'; '.join(mine)}")
+    return problems
+
+
+def told(take: Take) -> Iterator[Found]:
+    """The report's figures, and how long the whole command took."""
+    yield from of(take.report)
+    yield Found(WHOLE, take.seconds, None, "s")
+
+
 def of(report: Mapping[str, Any]) -> Iterator[Found]:
     """A benchmark's figures, or the checks and metrics of an experiment's summary, as `ARM: NAME`."""
     for each in report.get("figures", ()):
         least, void = each.get("at_least", False), each.get("void", False)
         yield Found(each["name"], each["measured"], each["bound"], each["unit"], least, void)
     for arm in report.get("arms", ()):
+        yield from (_checked(arm["name"], each) for each in arm["checks"])
+        yield from (_metric(arm["name"], each, void=False) for each in arm["metrics"])
         for run in arm["runs"]:
             void = bool(run["void"])
-            for each in run["checks"]:
-                yield Found(f"{arm['name']}: {each['name']}", _number(each["value"]), _number(each["bound"]),
-                            each["unit"], isinstance(each["bound"], bool), each["outcome"] == "void")  # fmt: skip
+            yield from (_checked(arm["name"], each) for each in run["checks"])
             for fault in run["faults"]:
-                for key in ("stall_ms", "longest_ms", "degraded_ms", "return_ms", "beyond_ms"):
-                    yield Found(f"{arm['name']}: fault {fault['id']} {key}", fault[key], None, "ms", False, void)
-            for each in run["metrics"]:
-                yield Found(
-                    f"{arm['name']}: metric {each['name']}", each["value"], each["bound"], each["unit"], False, void
-                )
+                for name, value, unit in _of_fault(fault, run["healthy_ms"]["median"]):
+                    yield Found(f"{arm['name']}: fault {fault['id']} {name}", value, None, unit, False, void)
+            yield from (_metric(arm["name"], each, void=void) for each in run["metrics"])
+
+
+def _of_fault(fault: Mapping[str, Any], healthy_ms: float | None) -> Iterator[tuple[str, float | None, str]]:
+    """(name, value, unit): times, and two of them over a healthy iteration's."""
+    for name in ("stall_ms", "longest_ms", "degraded_ms", "return_ms", "beyond_ms"):
+        yield name, fault[name], "ms"
+    for name in ("longest", "degraded"):
+        took = fault[f"{name}_ms"]
+        yield f"{name} of healthy", took / healthy_ms if took is not None and healthy_ms else None, "ratio"
+
+
+def _metric(arm: str, each: Mapping[str, Any], *, void: bool) -> Found:
+    return Found(f"{arm}: metric {each['name']}", each["value"], each["bound"], each["unit"], False, void)
+
+
+def _checked(arm: str, each: Mapping[str, Any]) -> Found:
+    bound = each["bound"]
+    void = each["outcome"] == "void"
+    return Found(
+        f"{arm}: {each['name']}", _number(each["value"]), _number(bound), each["unit"], isinstance(bound, bool), void
+    )
 
 
 def _number(value: Any) -> float | None:

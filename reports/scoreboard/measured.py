@@ -11,7 +11,8 @@ from pathlib import Path
 from harness.errors import InfraError
 from harness.schemas.form import form
 from reports.scoreboard.board import Cell
-from reports.scoreboard.takes import Shelf, Version, build, gpus, lacks, measure, version
+from reports.scoreboard.figures import unclear
+from reports.scoreboard.takes import Shelf, Take, Version, build, gpus, lacks, measure, version
 
 
 @form("scoreboard_run", "r2cc results run: cells by what came of them")
@@ -58,7 +59,7 @@ def go(
                 if not built:
                     build(quiet=quiet)
                     built = True
-                path = shelf.add(measure(cell, of, cards, quiet=quiet))
+                path = shelf.add(_clear(cell, measure(cell, of, cards, quiet=quiet)))
             except InfraError as error:
                 ended.failed.append(cell.name)
                 tell(f"error: {error}")
@@ -66,6 +67,13 @@ def go(
             ended.measured.append(cell.name)
             tell(f"{cell.name}: {path}")
     return ended
+
+
+def _clear(cell: Cell, take: Take) -> Take:
+    """InfraError where the take lacks a figure of the cell: it is not kept."""
+    if problems := unclear(cell, take):
+        raise InfraError(f"{cell.name}: {'; '.join(problems)}", "see what its command prints, or mend the board's file")
+    return take
 
 
 def _wanted(cell: Cell, shelf: Shelf, of: Version, *, again: bool) -> int:
