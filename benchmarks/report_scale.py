@@ -27,7 +27,7 @@ from harness import progress
 BOUND_S = 10.0
 BOUND_BYTES = 1_000_000
 BOUND_RSS_MIB = 2048
-HOSTS, NICS = 4, 4
+NICS = 4
 SAMPLE_MS, CPU_MS, ITERATION_MS = 10, 20, 2000
 CHUNKS = 16
 BYTES_PER_MS = 119_500.0
@@ -43,6 +43,7 @@ class Shape:
     """How long the run is, in steps of one sample."""
 
     seconds: int
+    hosts: int = 4
 
     @property
     def ticks(self) -> int:
@@ -50,7 +51,7 @@ class Shape:
 
     @property
     def samples(self) -> int:
-        return self.ticks * HOSTS * NICS
+        return self.ticks * self.hosts * NICS
 
     def tick(self, share: float) -> int:
         """The sample at a share of the run; odd ones lie in no iteration's edge."""
@@ -62,8 +63,8 @@ def make(folder: Path, shape: Shape, *, seed: int = 1) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "journal.jsonl").open("w", encoding="utf-8") as file:
         _write(file, "controller", T0_MS - 300, event="run_start", mode=1, wall_ns=1_790_000_000_000_000_000)
-        for rank in range(HOSTS):
-            _write(file, f"h{rank}", T0_MS - 50, event="bench_start", rank=rank, **_setup(rank))
+        for rank in range(shape.hosts):
+            _write(file, f"h{rank}", T0_MS - 50, event="bench_start", rank=rank, **_setup(rank, shape.hosts))
         for line in _moments(shape, Random(seed)):
             file.write(line)
         _ending(file, shape)
@@ -91,20 +92,20 @@ def _line(host: str, at_ms: float, fields: Json) -> str:
     return json.dumps(whole, separators=(",", ":")) + "\n"
 
 
-def _setup(rank: int) -> Json:
-    peers = {"send": (rank + 1) % HOSTS, "recv": (rank - 1) % HOSTS}
+def _setup(rank: int, ranks: int) -> Json:
+    peers = {"send": (rank + 1) % ranks, "recv": (rank - 1) % ranks}
     ends = [
         {"id": f"{way}-{c}", "peer": peer, "direction": way, "channel": c, "nic": f"eth{c}"}
         for way, peer in peers.items()
         for c in range(NICS)
     ]
-    work = {"op": "allreduce", "bytes": 64 << 20, "ranks": HOSTS, "channels": NICS, "chunk_bytes": 1 << 17, "slots": 8}
+    work = {"op": "allreduce", "bytes": 64 << 20, "ranks": ranks, "channels": NICS, "chunk_bytes": 1 << 17, "slots": 8}
     return {**work, "mode": 1, "nics": [f"eth{c}" for c in range(NICS)], "connections": ends}
 
 
 def _moments(shape: Shape, random: Random) -> Iterator[str]:
     """Everything between the start and the end, in the order of time."""
-    sent = {f"h{host}": [1_000_000] * NICS for host in range(HOSTS)}
+    sent = {f"h{host}": [1_000_000] * NICS for host in range(shape.hosts)}
     fault = range(shape.tick(FAULT_AT), shape.tick(FAULT_AT + FAULT_FOR))
     for tick in range(shape.ticks + 1):
         at_ms = T0_MS + tick * SAMPLE_MS
@@ -116,7 +117,7 @@ def _moments(shape: Shape, random: Random) -> Iterator[str]:
         if at_ms % CPU_MS == 0:
             yield _line("h0", at_ms, {"event": "cpu", "busy": 0.5, "stolen": 0.0})
         if tick and tick * SAMPLE_MS % ITERATION_MS == 0:
-            yield from _iteration(tick * SAMPLE_MS // ITERATION_MS - 1)
+            yield from _iteration(tick * SAMPLE_MS // ITERATION_MS - 1, shape.hosts)
         yield from _fault(tick, at_ms, fault)
 
 
@@ -134,9 +135,9 @@ def _sample(host: str, at_ms: float, counters: list[int]) -> str:
     return f'{head},"event":"sample","nics":{{{nics}}}}}\n'
 
 
-def _iteration(index: int) -> Iterator[str]:
+def _iteration(index: int, ranks: int) -> Iterator[str]:
     start = T0_MS + index * ITERATION_MS
-    for rank in range(HOSTS):
+    for rank in range(ranks):
         about = {"rank": rank, "index": index, "start_ns": round(start * 1e6)}
         end = start + ITERATION_MS - 1 - 0.1 * rank
         done = {"end_ns": round(end * 1e6), "bytes": 64 << 20, "wrong_elements": 0}
@@ -156,10 +157,10 @@ def _fault(tick: int, at_ms: float, fault: range) -> Iterator[str]:
 
 def _ending(file: TextIO, shape: Shape) -> None:
     end, done = T0_MS + shape.seconds * 1000, shape.seconds * 1000 // ITERATION_MS
-    for rank in range(HOSTS):
+    for rank in range(shape.hosts):
         used = {"completed": done, "wrong_elements": 0, "max_rss_bytes": 212 << 20, "cpu_s": 3.1}
         _write(file, f"h{rank}", end + 20, event="bench_end", rank=rank, **used)
-    codes = {f"h{rank}": 0 for rank in range(HOSTS)}
+    codes = {f"h{rank}": 0 for rank in range(shape.hosts)}
     _write(file, "controller", end + 200, event="run_end", exit_codes=codes, outcome="finished", reason=None)
 
 
@@ -215,11 +216,12 @@ def report(folder: Path) -> tuple[float, float]:
 
 @click.command(cls=Benchmark)
 @click.option("--seconds", type=click.IntRange(20), default=3600, show_default=True, help="Length of the run.")
+@click.option("--hosts", type=click.IntRange(4, 1024), default=4, show_default=True)
 @click.option("--times", type=click.IntRange(1), default=3, show_default=True, help="Rendered; the fastest counts.")
 @json_option
-def main(*, seconds: int, times: int, as_json: bool) -> None:
+def main(*, seconds: int, hosts: int, times: int, as_json: bool) -> None:
     """Make the run in a temporary folder and render it; exit code 1 if a figure is over its bound."""
-    shape = Shape(seconds)
+    shape = Shape(seconds, hosts)
     with tempfile.TemporaryDirectory(prefix="r2cc-report-") as folder:
         with progress.show(f"making a run of {seconds} s, {shape.samples} samples"):
             run = make(Path(folder) / "run", shape)

@@ -113,6 +113,24 @@ def test_lines_are_the_contracts(lab: Lab, net: NetBuild) -> None:
                 assert sum(line["gaps_us"]) * 1000 <= iteration["end_ns"] - iteration["start_ns"]
 
 
+def test_memory_is_the_ranks_own_and_not_of_who_started_it(net: NetBuild) -> None:
+    """getrusage would say what the starting process had, in every mode alike."""
+    held = bytearray(b"x") * (256 << 20)
+    peak = [0, 0]
+    words = [
+        bench_command(net.bench, SMALL, rank=rank, ranks=2, root="127.0.0.1:29518", library=net.library)
+        for rank in (0, 1)
+    ]
+    env = {**os.environ, **bench_env(0), "NCCL_SOCKET_IFNAME": "lo"}
+    ranks = [subprocess.Popen(each, env=env, stdout=subprocess.PIPE, text=True) for each in words]
+    for rank, process in enumerate(ranks):
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        (end,) = [line for line in map(json.loads, out.splitlines()) if line["event"] == "bench_end"]
+        peak[rank] = end["max_rss_bytes"]
+    assert len(held) == 256 << 20 and all(SMALL.bytes < each < len(held) / 2 for each in peak)
+
+
 def test_long_delivery_lists_come_in_parts(lab: Lab, net: NetBuild) -> None:
     spec = BenchSpec(bytes=1 << 20, iterations=1, warmup=0, channels=1, chunk_bytes=512, slots=32, timeout_s=60)
     for result in run(lab, net, spec):

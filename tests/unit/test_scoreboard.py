@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from chaos.experiment.file import load as load_experiment
 from harness.errors import InfraError, InputErrors, UsageError
 from harness.facts.environment import hardware
 from harness.schemas import problems
 from reports.commands.results import results
 from reports.scoreboard import figures, measured, pages, takes
-from reports.scoreboard.board import Board, Wanted, load
+from reports.scoreboard.board import Board, Cell, Wanted, load
 from reports.scoreboard.figures import Found
 from reports.scoreboard.takes import Shelf, Take, Version
 
@@ -95,6 +96,59 @@ def test_an_experiments_summary_has_figures_by_arm() -> None:
     ]
     assert longest.value is not None and longest.value > 3000 and longest.unit == "ms"
     assert found["stock: metric failovers"].unit == "connections"
+
+
+def test_an_expression_finds_one_figure_of_a_take_and_no_other(board: Path) -> None:
+    cell = load(board).cells[0]
+    assert figures.unclear(cell, take(1.0)) == []
+    (none,) = figures.unclear(replace_of(cell, "^gone$"), take(1.0))
+    assert none == "'^gone$' finds none of the whole command; time"
+    (several,) = figures.unclear(replace_of(cell, "m"), take(1.0))
+    assert several == "'m' finds several: the whole command; time"
+    assert figures.row(replace_of(cell, "^the whole"), Wanted(of="^the whole", label="t"), [take(1.0)]).middle == 1.0
+
+
+def replace_of(cell: Cell, of: str) -> Cell:
+    return cell.model_copy(update={"figures": (cell.figures[0].model_copy(update={"of": of}),)})
+
+
+def test_a_take_that_lacks_a_figure_is_not_kept(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board.write_text(BOARD.replace("^time$", "^times$"))
+    ended, said = go(board, monkeypatch)
+    assert (ended.measured, ended.failed) == ([], ["one"]) and not Shelf(board).takes("one")
+    assert any("'^times$' finds none of" in text for text in said)
+
+
+def test_what_is_judged_over_all_repeats_and_ratios_are_figures() -> None:
+    report = json.loads((ROOT / "docs/results/raw/jobs/all_reduce-stock-balance.json").read_text())
+    found = {each.name: each for each in figures.of(report)}
+    assert found["balance: identical"].value == 1.0
+    (fault,) = [arm["runs"][0] for arm in report["arms"] if arm["name"] == "stock"]
+    ratio = next(each for name, each in found.items() if name.startswith("stock: fault") and "longest of" in name)
+    assert ratio.value == pytest.approx(fault["faults"][0]["longest_ms"] / fault["healthy_ms"]["median"])
+
+
+def of_experiments() -> list[Cell]:
+    return [
+        cell for cell in load(ROOT / "docs/results/scoreboard.yaml").cells if cell.run[:3] == ("r2cc", "chaos", "run")
+    ]
+
+
+@pytest.mark.parametrize("cell", of_experiments(), ids=lambda cell: cell.name)
+def test_our_cells_ask_for_arms_and_faults_that_their_experiment_has(cell: Cell) -> None:
+    words = list(cell.run)
+    asked = load_experiment(ROOT / words[3])
+    arms = words[words.index("--arms") + 1].split(",") if "--arms" in words else [*asked.arms]
+    assert set(arms) <= set(asked.arms)
+    for wanted in cell.figures:
+        arm, _, what = wanted.of.removeprefix("^").partition(": ")
+        assert arm in arms or wanted.of.startswith("^the whole"), wanted.of
+        assert not what.startswith("fault") or asked.faults, wanted.of
+
+
+def test_our_cells_name_benchmarks_that_there_are() -> None:
+    named = {cell.run[0] for cell in load(ROOT / "docs/results/scoreboard.yaml").cells} - {"r2cc"}
+    assert all((ROOT / name).is_file() for name in named) and named
 
 
 def test_only_takes_of_the_newest_code_count() -> None:

@@ -1,0 +1,43 @@
+"""What benchmarks make of what they saw, for the scoreboard."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import many_hosts
+import net_cases
+from click.testing import CliRunner
+from plan_runs import Run
+from project_times import command_s
+from project_times import main as project_times
+
+from harness.errors import BuildError, InfraError
+from harness.hosts import LocalHost
+
+
+def test_cases_have_their_problems_and_longest_times_as_figures() -> None:
+    seen = {"told_ms": [3.0, 14.4], "lane_and_count_ms": [[3.6, 0.25]], "iteration_ms": None, "messages": 341}
+    rows = [net_cases.Row("killed", "", "", mode, "", ["late"] * mode, seen, 1.0) for mode in (0, 1)]
+    found = {each.name: each for each in net_cases.figures(rows)}
+    assert found["killed, mode 1: told_ms"].measured == 14.4
+    assert (found["killed, mode 1: not right"].measured, found["killed, mode 1: not right"].outcome) == (1, "MISSES")
+    assert found["killed, mode 0: not right"].outcome == "shown", "stock is not judged"
+    assert len(found) == 4
+
+
+def test_what_a_host_receives_is_of_all_its_nics() -> None:
+    sent = {"h1": {"eth0": {"tx": 1, "rx": 10}, "eth1": {"tx": 2, "rx": 20}}, "h2": {"eth0": {"tx": 3, "rx": 40}}}
+    assert Run([1.0], 0, 0.0, sent, {}, 0.0).received("h1") == 30
+
+
+def test_the_time_of_what_fails_is_no_figure() -> None:
+    assert command_s("true") < 20
+    with pytest.raises(BuildError, match=r"ended with 3: last words"):
+        command_s("sh", "-c", "echo last words; exit 3")
+    assert CliRunner().invoke(project_times, ["--parts", "build,none"]).exit_code == 2
+    with pytest.raises(InfraError, match="r2cc deploy ended with 2"):
+        many_hosts.took_s(LocalHost(), "deploy", "--inventory", "/nowhere.yaml")
