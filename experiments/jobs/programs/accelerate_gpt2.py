@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import missing  # noqa: F401 - the first of these: see there
+
+# isort: split
 import torch
 from accelerate import Accelerator
 from ranks import bits, options, repeatable, tokens

@@ -15,6 +15,9 @@ import time
 from ctypes import byref, c_char, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from typing import Any
 
+import missing  # noqa: F401 - the first of these: see there
+
+# isort: split
 import numpy as np
 from record import Record
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 
+import missing  # noqa: F401 - the first of these: see there
+
+# isort: split
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec

@@ -10,6 +10,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA st
 
 import torch
 import torch.distributed as dist
+from missing import end
 
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Of the same size, by bytes: a number's bits, whatever they mean."""
@@ -37,6 +38,8 @@ def join(cpu: bool) -> torch.device:
     if cpu:
         dist.init_process_group("gloo")
         return torch.device("cpu")
+    if not torch.cuda.is_available():
+        end("needs a GPU that torch can use; --cpu runs it without one, over gloo")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)

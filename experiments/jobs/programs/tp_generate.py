@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 
+import missing  # noqa: F401 - the first of these: see there
+
+# isort: split
 import torch
 import torch.distributed as dist
 from ranks import bits, join, options, repeatable, tokens

@@ -8,6 +8,9 @@ from typing import Any
 
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "1")  # Megatron's order of kernels
 
+import missing  # noqa: F401 - the first of these: see there
+
+# isort: split
 import torch
 import torch.distributed as dist
 from megatron.core import parallel_state

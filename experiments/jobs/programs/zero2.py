@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import missing  # noqa: F401 - the first of these: see there
+
+# isort: split
 import deepspeed
 import torch
 import torch.distributed as dist

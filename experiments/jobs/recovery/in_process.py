@@ -21,7 +21,8 @@ try:
     import torch.distributed as dist
     from nvidia_resiliency_ext import inprocess
 except ModuleNotFoundError as error:
-    sys.exit(f"in_process.py needs torch and nvidia-resiliency-ext: this Python has no {error.name}")
+    print(f"in_process.py needs torch and nvidia-resiliency-ext: this Python has no {error.name}", file=sys.stderr)
+    sys.exit(2)
 
 STATE: dict[str, int] = {"step": 0}
 """What outlives a restart; a real job keeps its model and optimizer here, or loads a checkpoint."""

@@ -21,7 +21,8 @@ try:
     import torch
     import torch.distributed as dist
 except ModuleNotFoundError as error:
-    sys.exit(f"shrink.py needs torch: this Python has no {error.name}")
+    print(f"shrink.py needs torch: this Python has no {error.name}", file=sys.stderr)
+    sys.exit(2)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from harness.workloads.nccl_api import SHRINK_ABORT, Comm, Nccl, NcclError

@@ -20,7 +20,8 @@ try:
     from torch import nn
     from torchft import DistributedDataParallel, Manager, Optimizer, ProcessGroupGloo, ProcessGroupNCCL
 except ModuleNotFoundError as error:
-    sys.exit(f"torchft_replicas.py needs torch and torchft: this Python has no {error.name}")
+    print(f"torchft_replicas.py needs torch and torchft: this Python has no {error.name}", file=sys.stderr)
+    sys.exit(2)
 
 
 def main() -> int:
