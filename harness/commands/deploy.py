@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,22 +77,23 @@ def deploy(
     return _put(reached, prefixes, _build(what), keep=keep, dry_run=dry_run, as_json=as_json, quiet=quiet)
 
 
-def _build(what: str) -> Build:
+def _build(what: str) -> Callable[[str], Build]:
+    """Of a kind of CPU."""
     from harness.deploy import build
     from harness.repo import programs
 
     if what not in ("auto", "net", "nccl"):
-        return build.folder(Path(what))
+        given = build.folder(Path(what))
+        return lambda _: given
     layout = programs()
-    if what == "auto":
-        what = "nccl" if (layout.nccl / "lib" / "libnccl.so.2").is_file() else "net"
-    return build.nccl(layout) if what == "nccl" else build.net(layout)
+    patched = what == "nccl" or (what == "auto" and (layout.nccl / "lib" / "libnccl.so.2").is_file())
+    return build.for_machines(layout, what, build.nccl(layout) if patched else build.net(layout))
 
 
 def _put(
     reached: Mapping[str, Any],
     prefixes: dict[str, str],
-    build: Build,
+    build_for: Callable[[str], Build],
     *,
     keep: int,
     dry_run: bool,
@@ -102,28 +103,30 @@ def _put(
     from harness.deploy import deploy as work
     from harness.hosts.lease import me
 
-    planned = work.plan(reached, prefixes, build)
+    planned = work.plan(reached, prefixes, build_for)
+    builds = work.builds(planned)
+    names = ", ".join(build.name for build in builds)
     if dry_run:
-        _say_plan(planned, build, as_json=as_json)
+        _say_plan(planned, names, as_json=as_json)
         return 0
     started = time.monotonic()
     with work.progress([*reached], shown=sys.stdout.isatty() and not (as_json or quiet)) as told:
-        results = work.deploy(reached, planned, build, str(me()), keep=keep, told=told)
+        results = work.deploy(reached, planned, str(me()), keep=keep, told=told)
     seconds = time.monotonic() - started
-    if not as_json:
+    for build in [] if as_json else builds:
         size = sum(file.size for file in build.objects.values())
         click.echo(f"build {build.name}: {len(build.files)} files, {size / 1e6:.1f} MB")
-    return _say(results, as_json=as_json, build=build.name, seconds=round(seconds, 3))
+    return _say(results, as_json=as_json, build=names, seconds=round(seconds, 3))
 
 
-def _say_plan(planned: Mapping[str, Planned], build: Build, *, as_json: bool) -> None:
+def _say_plan(planned: Mapping[str, Planned], names: str, *, as_json: bool) -> None:
     from harness.deploy.deploy import DeployPlan
 
-    hosts = {name: each.shown(build) for name, each in planned.items()}
+    hosts = {name: each.shown() for name, each in planned.items()}
     if as_json:
-        click.echo(dumped(DeployPlan(build.name, True, hosts)))
+        click.echo(dumped(DeployPlan(names, True, hosts)))
         return
-    click.echo(f"build {build.name}; nothing was changed")
+    click.echo(f"build {names}; nothing was changed")
     for name, each in hosts.items():
         has = f"has {each.current or 'nothing'}; {each.files} files, {each.bytes / 1e6:.1f} MB would be sent"
         click.echo(f"{name}  {each.prefix}: {has}")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import platform
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
 from harness.deploy import places
 from harness.errors import UsageError
-from harness.repo import Layout
+from harness.repo import CPUS, Installed, Layout
 
 NET = {
     places.BENCH: "r2cc_bench",
@@ -67,6 +68,20 @@ def nccl(layout: Layout) -> Build:
     library = {places.NCCL: layout.nccl / "lib" / "libnccl.so.2", "build.json": layout.nccl / "build.json"}
     files = {path: layout.net / name for path, name in NET.items()} | library | _workloads(layout)
     return _build(files, "r2cc build net && r2cc build nccl")
+
+
+def for_machines(layout: Layout, what: str, ours: Build) -> Callable[[str], Build]:
+    """Which build a host gets, by what `uname -m` says there: `ours`, or the net for its kind of CPU, if that was made
+    (`r2cc build net --cpu`). Of the patched NCCL there is none but ours."""
+
+    @cache
+    def found(machine: str) -> Build:
+        if what == "nccl" or machine == platform.machine() or machine not in CPUS or isinstance(layout, Installed):
+            return ours
+        other = layout.for_cpu(machine)
+        return net(other) if (other.net / "build.json").is_file() else ours
+
+    return found
 
 
 def folder(root: Path) -> Build:

@@ -21,13 +21,14 @@ from harness.schemas.form import Count, form, left_out
 
 @dataclass(frozen=True)
 class Planned:
-    """What a host is and which objects it lacks."""
+    """What a host is, the build that it gets, and which of its objects it lacks."""
 
     facts: HostFacts
+    build: Build
     missing: tuple[str, ...]
 
-    def shown(self, build: Build) -> PlannedHost:
-        size = sum(build.objects[digest].size for digest in self.missing)
+    def shown(self) -> PlannedHost:
+        size = sum(self.build.objects[digest].size for digest in self.missing)
         return PlannedHost(self.facts.prefix, self.facts.current, len(self.missing), size)
 
 
@@ -104,33 +105,41 @@ Told = Callable[[str, str], None]
 Results = dict[str, Outcome[Done]]
 
 
-def plan(hosts: Mapping[str, Host], prefixes: Mapping[str, str], build: Build) -> dict[str, Planned]:
-    """Asks all hosts; changes nothing. InfraError naming all that do not answer, InputErrors with every reason why
-    the build cannot be put on one of them."""
-    work = {name: partial(_plan, host, prefixes[name], build) for name, host in hosts.items()}
+def plan(
+    hosts: Mapping[str, Host], prefixes: Mapping[str, str], build_for: Callable[[str], Build]
+) -> dict[str, Planned]:
+    """Asks all hosts; changes nothing. `build_for`: the build for a kind of CPU, in `uname -m`'s words.
+
+    InfraError naming all that do not answer, InputErrors with every reason why a host cannot have its build.
+    """
+    work = {name: partial(_plan, host, prefixes[name], build_for) for name, host in hosts.items()}
     found = all_of(work, "nothing was changed; r2cc hosts check")
-    what = needs.of(build)
-    wrong = [reason for name, planned in found.items() for reason in _wrong(name, planned, build, what)]
+    what = {build.name: needs.of(build) for build in builds(found)}
+    wrong = [reason for name, planned in found.items() for reason in _wrong(name, planned, what[planned.build.name])]
     if wrong:
         raise InputErrors([*wrong, "nothing was copied to any host"])
     return found
 
 
-def _plan(host: Host, prefix: str, build: Build) -> Planned:
+def builds(planned: Mapping[str, Planned]) -> list[Build]:
+    """All that some host gets, each once."""
+    return [*{each.build.name: each.build for each in planned.values()}.values()]
+
+
+def _plan(host: Host, prefix: str, build_for: Callable[[str], Build]) -> Planned:
     facts = remote.facts(host, prefix)
+    build = build_for(facts.machine)
     there = remote.whole_objects(host, facts.prefix, build) if not facts.missing else set()
-    return Planned(facts, tuple(digest for digest in build.objects if digest not in there))
+    return Planned(facts, build, tuple(digest for digest in build.objects if digest not in there))
 
 
-def _wrong(name: str, planned: Planned, build: Build, what: needs.Needs) -> Iterator[str]:
+def _wrong(name: str, planned: Planned, what: needs.Needs) -> Iterator[str]:
     yield from unfit(name, planned.facts, what)
-    yield from too_full(name, planned.facts, needed([build.objects[digest] for digest in planned.missing]))
+    yield from too_full(name, planned.facts, needed([planned.build.objects[digest] for digest in planned.missing]))
 
 
-def deploy(
-    hosts: Mapping[str, Host], planned: Mapping[str, Planned], build: Build, owner: str, *, keep: int, told: Told
-) -> Results:
-    """Puts the build on every host: locks all, sends to all, then switches those that have it whole. A host on which it
+def deploy(hosts: Mapping[str, Host], planned: Mapping[str, Planned], owner: str, *, keep: int, told: Told) -> Results:
+    """Puts its build on every host: locks all, sends to all, then switches those that have it whole. A host on which it
     fails keeps what it had, the others are finished.
 
     Raises InfraError, before anything is changed anywhere, when another controller is at work on one of them.
@@ -141,7 +150,7 @@ def deploy(
         scratch("r2cc-deploy-") as folder,
         _all_locked(hosts, prefixes, owner, token) as locks,
     ):
-        run = _Run(build, remote.Objects(folder), token, keep, told)
+        run = _Run(remote.Objects(folder), token, keep, told)
         sent = on_all(
             {name: partial(run.send, hosts[name], planned[name], lock.value) for name, lock in _good(locks).items()}
         )
@@ -200,7 +209,6 @@ def _first(name: str, *steps: Mapping[str, Outcome[Any]]) -> Outcome[Done]:
 
 @dataclass(frozen=True)
 class _Run:
-    build: Build
     objects: remote.Objects
     token: str
     keep: int
@@ -210,7 +218,7 @@ class _Run:
         """What the host lacks; bytes on the wire. A host that shares a folder waits for the other one."""
         if shared:
             return 0
-        files = [self.build.objects[digest] for digest in planned.missing]
+        files = [planned.build.objects[digest] for digest in planned.missing]
         total, sent, wire = sum(file.size for file in files), 0, 0
         for file in files:
             self.told(host.name, f"sending {sent >> 20} of {total >> 20} MiB")
@@ -221,15 +229,15 @@ class _Run:
         return wire
 
     def switch(self, host: Host, planned: Planned, shared: str, sent: int) -> Done:
-        prefix = planned.facts.prefix
+        prefix, build = planned.facts.prefix, planned.build
         if shared:
             self.told(host.name, f"waiting for {shared}, which has the same folder")
-            remote.follow(host, prefix, self.build)
-            return Done(planned.facts.current, self.build.name, shared_with=shared)
+            remote.follow(host, prefix, build)
+            return Done(planned.facts.current, build.name, shared_with=shared)
         self.told(host.name, "verifying")
-        was = remote.install(host, prefix, self.build, self.token)
+        was = remote.install(host, prefix, build, self.token)
         removed = remote.prune(host, prefix, self.keep, self.token)
-        return Done(was, self.build.name, len(planned.missing), sent, tuple(removed))
+        return Done(was, build.name, len(planned.missing), sent, tuple(removed))
 
 
 def rollback(hosts: Mapping[str, Host], prefixes: Mapping[str, str], owner: str) -> Results:

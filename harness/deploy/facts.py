@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.deploy.needs import Needs, Version, parsed, shown
+from harness.repo import CPUS
 
 TOOLS = (
     "sh", "sha256sum", "flock", "timeout", "mv", "ln", "df", "sed", "grep", "sort", "comm", "head", "tail", "stat",
@@ -78,7 +79,9 @@ def unfit(host: str, facts: HostFacts, needs: Needs) -> Iterator[str]:
     if facts.system != "Linux":
         yield f"{host}: runs {facts.system}, not Linux"
     if needs.machines and facts.machine not in needs.machines:
-        yield f"{host}: has a CPU of kind {facts.machine}, the build is for {', '.join(sorted(needs.machines))}"
+        yield f"{host}: has a CPU of kind {facts.machine}, the build is for {', '.join(sorted(needs.machines))}" + (
+            f"; `r2cc build net --cpu {facts.machine}` makes one for --build net" if facts.machine in CPUS else ""
+        )
     else:
         yield from _too_old(host, facts, needs)
     if facts.missing:

@@ -21,6 +21,7 @@ from harness.deploy.build import Build
 from harness.deploy.facts import HostFacts, too_full, unfit
 from harness.errors import CommandError, InfraError, InputErrors, UsageError
 from harness.hosts import Host, LocalHost, Process, Result
+from harness.repo import Layout
 
 pytestmark = pytest.mark.skipif(shutil.which("flock") is None, reason="no flock (util-linux)")
 BIG = bytes(range(256)) * 400
@@ -67,8 +68,8 @@ def _build(root: Path, build_id: str = "b1", **changed: bytes) -> Build:
 def _deploy(build: Build, prefix: Path, host: Host | None = None, **more: Any) -> Any:
     """Onto one host; its outcome."""
     found: Mapping[str, Host] = {"n1": host or LocalHost("n1")}
-    planned = work.plan(found, {"n1": str(prefix)}, build)
-    return work.deploy(found, planned, build, "me", keep=more.pop("keep", 3), told=lambda _host, _what: None)["n1"]
+    planned = work.plan(found, {"n1": str(prefix)}, lambda _: build)
+    return work.deploy(found, planned, "me", keep=more.pop("keep", 3), told=lambda _host, _what: None)["n1"]
 
 
 def _whole(prefix: Path) -> str:
@@ -185,9 +186,9 @@ def test_the_second_of_two_deploys_is_refused_with_the_firsts_name(tmp_path: Pat
         assert shared == ""
         hosts = {"n1": LocalHost("n1"), "n2": LocalHost("n2")}
         other = {"n1": str(tmp_path / "p"), "n2": str(tmp_path / "q")}
-        planned = work.plan(hosts, other, _build(tmp_path / "b2", "b2"))
+        planned = work.plan(hosts, other, lambda _: _build(tmp_path / "b2", "b2"))
         with pytest.raises(InfraError, match="n1: another deploy is at work there: alice@login, pid 7"):
-            work.deploy(hosts, planned, _build(tmp_path / "b2", "b2"), "me", keep=3, told=lambda _host, _what: None)
+            work.deploy(hosts, planned, "me", keep=3, told=lambda _host, _what: None)
         assert not (tmp_path / "q" / "current").exists()  # nobody gets half of the hosts
         with remote.locked(LocalHost("n2"), str(tmp_path / "p"), "token1", "alice@login, pid 7") as other:
             assert other == "n1"  # the same controller, another host: they share the folder
@@ -197,8 +198,8 @@ def test_the_second_of_two_deploys_is_refused_with_the_firsts_name(tmp_path: Pat
 def test_hosts_that_share_a_folder(tmp_path: Path) -> None:
     build = _build(tmp_path / "b")
     hosts = {name: LocalHost(name) for name in ("n1", "n2", "n3")}
-    planned = work.plan(hosts, dict.fromkeys(hosts, str(tmp_path / "p")), build)
-    results = work.deploy(hosts, planned, build, "me", keep=3, told=lambda _host, _what: None)
+    planned = work.plan(hosts, dict.fromkeys(hosts, str(tmp_path / "p")), lambda _: build)
+    results = work.deploy(hosts, planned, "me", keep=3, told=lambda _host, _what: None)
     assert [outcome.error for outcome in results.values()] == [None] * 3
     assert {outcome.value.now for outcome in results.values() if outcome.value} == {build.name}
     assert _whole(tmp_path / "p") == build.name
@@ -207,8 +208,8 @@ def test_hosts_that_share_a_folder(tmp_path: Path) -> None:
 def test_one_host_that_fails_hides_nothing(tmp_path: Path) -> None:
     build = _build(tmp_path / "b")
     hosts = {"n1": LocalHost("n1"), "n2": Wrapped("n2", fails_at=3)}
-    planned = work.plan(hosts, {name: str(tmp_path / name) for name in hosts}, build)
-    results = work.deploy(hosts, planned, build, "me", keep=3, told=lambda _host, _what: None)
+    planned = work.plan(hosts, {name: str(tmp_path / name) for name in hosts}, lambda _: build)
+    results = work.deploy(hosts, planned, "me", keep=3, told=lambda _host, _what: None)
     assert results["n1"].error is None
     assert "n2" in str(results["n2"].error)
     assert _whole(tmp_path / "n1") == build.name
@@ -236,7 +237,12 @@ NEEDS = needs.Needs(frozenset({"x86_64"}), {"GLIBC": ((2, 31), "bin/a"), "GLIBCX
     ("changes", "asked", "why"),
     [
         ({}, NEEDS, None),
-        ({"machine": "aarch64"}, NEEDS, "n1: has a CPU of kind aarch64, the build is for x86_64"),
+        (
+            {"machine": "aarch64"},
+            NEEDS,
+            "n1: has a CPU of kind aarch64, the build is for x86_64; "
+            "`r2cc build net --cpu aarch64` makes one for --build net",
+        ),
         ({"glibc": (2, 9)}, NEEDS, "n1: has glibc 2.9, bin/a needs 2.31"),
         (
             {"versions": frozenset({("GLIBCXX", (3, 4, 9))})},
@@ -268,7 +274,7 @@ def test_all_that_is_wrong_on_all_hosts_is_told_and_nothing_copied(tmp_path: Pat
     (tmp_path / "n2").write_text("a file")
     hosts = {name: LocalHost(name) for name in ("n1", "n2", "n3")}
     with pytest.raises(InputErrors) as caught:
-        work.plan(hosts, {name: str(tmp_path / name) for name in hosts}, _build(tmp_path / "b"))
+        work.plan(hosts, {name: str(tmp_path / name) for name in hosts}, lambda _: _build(tmp_path / "b"))
     assert [error.partition(":")[0] for error in caught.value.errors[:-1]] == ["n1", "n2"]
     assert not (tmp_path / "n3").exists()
 
@@ -292,3 +298,55 @@ def test_a_folder_that_is_no_build(tmp_path: Path, text: str) -> None:
     (tmp_path / "build.json").write_text(text)
     with pytest.raises(UsageError):
         builds.folder(tmp_path)
+
+
+CROSS = {"x86_64": "aarch64", "aarch64": "x86_64"}.get(platform.machine(), "none")
+CROSS_TOOLS = (f"{CROSS}-linux-gnu-gcc", f"qemu-{CROSS}-static", "gcc")
+
+
+def _programs(folder: Path, compiler: str) -> None:
+    """What `build net` leaves, as far as deploying knows: a program that says its CPU, for the bench and all else."""
+    folder.mkdir(parents=True)
+    (folder / "said.c").write_text(
+        '#include <stdio.h>\n#ifdef __aarch64__\n#define CPU "aarch64"\n#else\n#define CPU "x86_64"\n#endif\n'
+        "int main(void) { puts(CPU); return 0; }\n"
+    )
+    subprocess.run([compiler, "-static", "-o", folder / "said", folder / "said.c"], check=True, timeout=60)
+    for name in set(builds.NET.values()):
+        shutil.copy(folder / "said", folder / name)
+    (folder / "build.json").write_text(json.dumps({"build_id": f"b{compiler.partition('-')[0]}"}))
+
+
+@pytest.mark.skipif(not all(map(shutil.which, CROSS_TOOLS)), reason=f"needs {', '.join(CROSS_TOOLS)}")
+def test_a_host_with_another_cpu_gets_what_was_built_for_it(tmp_path: Path) -> None:
+    """One host says another CPU; its programs are for that one, and run there, in QEMU."""
+    says = tmp_path / "tools" / "uname"
+    says.parent.mkdir()
+    says.write_text(f'#!/bin/sh\n[ "$1" = -m ] && echo {CROSS} || exec /usr/bin/uname "$@"\n')
+    says.chmod(0o755)
+    other = Wrapped("n2", ("env", f"PATH={says.parent}:{os.environ['PATH']}"))
+    hosts: dict[str, Host] = {"n1": LocalHost("n1"), "n2": other}
+    layout = Layout(tmp_path / "checkout")
+    (layout.root / "harness").mkdir(parents=True)
+    (layout.root / "harness" / "__init__.py").touch()
+    _programs(layout.net, "gcc")
+    prefixes = {name: str(tmp_path / name) for name in hosts}
+
+    def planned(what: str) -> dict[str, work.Planned]:
+        return work.plan(hosts, prefixes, builds.for_machines(layout, what, builds.net(layout)))
+
+    with pytest.raises(InputErrors, match=f"n2: has a CPU of kind {CROSS}.*r2cc build net --cpu {CROSS}"):
+        planned("net")
+    _programs(layout.for_cpu(CROSS).net, CROSS_TOOLS[0])
+    with pytest.raises(InputErrors, match="makes one for --build net"):
+        planned("nccl")
+    made = planned("auto")
+    assert [build.build_id for build in work.builds(made)] == ["bgcc", f"b{CROSS}"]
+    done = work.deploy(hosts, made, "me", keep=3, told=lambda _host, _what: None)
+    assert all(outcome.error is None for outcome in done.values())
+    said = []
+    for name, before in (("n1", []), ("n2", [CROSS_TOOLS[1]])):
+        _whole(tmp_path / name)
+        bench = str(tmp_path / name / "current" / "bin" / "r2cc_bench")
+        said.append(subprocess.run([*before, bench], capture_output=True, text=True, check=True, timeout=20).stdout)
+    assert said == [f"{platform.machine()}\n", f"{CROSS}\n"]

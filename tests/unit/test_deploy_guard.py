@@ -35,8 +35,8 @@ def made(tmp_path: Path) -> Build:
 
 def _deploy(build: Build, prefix: Path | str) -> None:
     hosts, prefixes = {"n1": LocalHost("n1")}, {"n1": str(prefix)}
-    planned = work.plan(hosts, prefixes, build)
-    outcome = work.deploy(hosts, planned, build, "me", keep=3, told=lambda _host, _what: None)["n1"]
+    planned = work.plan(hosts, prefixes, lambda _: build)
+    outcome = work.deploy(hosts, planned, "me", keep=3, told=lambda _host, _what: None)["n1"]
     assert outcome.error is None, outcome.error
 
 

@@ -42,8 +42,8 @@ def _build(root: Path, text: str) -> Build:
 
 def _deploy(build: Build, prefix: Path) -> None:
     hosts = {"n1": LocalHost("n1")}
-    planned = work.plan(hosts, {"n1": str(prefix)}, build)
-    outcome = work.deploy(hosts, planned, build, "me", keep=3, told=lambda _host, _what: None)["n1"]
+    planned = work.plan(hosts, {"n1": str(prefix)}, lambda _: build)
+    outcome = work.deploy(hosts, planned, "me", keep=3, told=lambda _host, _what: None)["n1"]
     assert outcome.error is None, outcome.error
 
 
