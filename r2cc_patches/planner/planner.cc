@@ -87,7 +87,9 @@ class Planning {
       return "reduction " + request_.reduction + " has no special schedule: a ring on balanced paths";
     }
     if (cluster_.nodes() < 2) return "one node: nothing goes through a NIC";
-    if (automatic() && cluster_.degraded().empty()) return "no node is slower than the others: a plain ring";
+    if (automatic() && cluster_.degraded().empty() && cluster_.alike()) {
+      return "no node is slower than the others: a plain ring";
+    }
     return "";
   }
 
@@ -298,7 +300,7 @@ class Planning {
 
   std::string whoIsSlow() const {
     const std::vector<int>& slow = cluster_.degraded();
-    if (slow.empty()) return "no node is slower than the others";
+    if (slow.empty()) return cluster_.alike() ? "no node is slower than the others" : "nodes lost different NICs";
     const std::string left = percent(cluster_.bandwidth(slow.front()) / cluster_.fastest());
     const std::string& name = request_.nodes[static_cast<size_t>(slow.front())].name;
     if (slow.size() == 1) return "node " + name + " has " + left + " of the others' bandwidth";

@@ -76,6 +76,13 @@ bool Cluster::uneven(int a, int b) const {
   return false;
 }
 
+bool Cluster::alike() const {
+  for (int node = 1; node < nodes(); node++) {
+    if (uneven(0, node)) return false;
+  }
+  return true;
+}
+
 bool Cluster::picky(int node) const {
   const std::vector<Nic>& nics = request_.nodes[static_cast<size_t>(node)].nics;
   if (request_.planes == 1) return false;

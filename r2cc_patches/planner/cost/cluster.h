@@ -33,6 +33,8 @@ class Cluster {
   /// Of what a sends to b, each rail's share is what both have left of it. False where that is just how all of a's and
   /// all of b's NICs are used anyway: then the rails need no look.
   bool uneven(int a, int b) const;
+  /// No two nodes hold each other back: none lost other rails than another.
+  bool alike() const;
   /// Some of its NICs lost more than others: whoever talks to it must use the others more.
   bool picky(int node) const;
 
