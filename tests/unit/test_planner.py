@@ -8,7 +8,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -194,6 +194,82 @@ def test_one_nic_more_never_makes_a_plan_slower(
         planner.plan(Request(each, size, planes=planes, **model.load(profile).values)) for each in (nodes, mended)
     )
     assert after.predicted_us <= before.predicted_us * 1.06
+
+
+def share_a_rail(nodes: tuple[Node, ...], planes: int) -> bool:
+    """Any two of them. Those who do not are taken to have another way, of any bandwidth: more of a NIC ends that."""
+    count = planes or len(nodes[0].nics)
+    lanes = [{nic % count for nic, it in enumerate(node.nics) if it.capacity > 0} for node in nodes]
+    return all(a & b for a, b in combinations(lanes, 2))
+
+
+def one_more(nodes: tuple[Node, ...], random: Random) -> tuple[Node, ...]:
+    """One of the NICs that lost something is whole again."""
+    broken = [(node, nic) for node, each in enumerate(nodes) for nic, it in enumerate(each.nics) if it.capacity < 1]
+    assume(broken)
+    node, nic = random.choice(broken)
+    nics = list(nodes[node].nics)
+    nics[nic] = replace(nics[nic], capacity=1.0)
+    return (*nodes[:node], replace(nodes[node], nics=tuple(nics)), *nodes[node + 1 :])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    clusters(least=2), st.sampled_from([1 << 14, 1 << 22, 1 << 28, 1 << 34]), st.integers(0, 3),
+    st.randoms(use_true_random=False),
+)  # fmt: skip
+def test_one_nic_more_is_no_slower_where_connections_make_room(
+    nodes: tuple[Node, ...], size: int, planes: int, random: Random
+) -> None:
+    """Whatever lost something, on any fabric, but for two margins: among schedules, and over what runs otherwise. The
+    furthest of 7,500 cases was 3.0 %, all others within one."""
+    assume(share_a_rail(nodes, planes))
+    cost: planner.Cost = {"even_rails": 0}
+    before, after = (
+        planner.plan(Request(each, size, planes=planes, cost=cost)).predicted_us
+        for each in (nodes, one_more(nodes, random))
+    )
+    assert after <= before * 1.02**2
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(least=3), st.integers(0, 2), st.randoms(use_true_random=False))
+def test_one_nic_more_is_no_slower_as_nccl_asks(nodes: tuple[Node, ...], planes: int, random: Random) -> None:
+    """`auto` on channels with homes, at the size that NCCL asks with. Where lines lie is a local search, and a channel
+    at home on the NIC that is back leaves the others: 45 of 2,000 cases were more than 0.5 % slower, at most 8.2 %."""
+    assume(share_a_rail(nodes, planes))
+    ranks = [node.ranks for node in nodes]
+    orders = [random.sample(ranks, len(ranks)) for _ in range(min(3, len(ranks) - 1))]
+    cycles = tuple(tuple(rank for node in order for rank in node) for order in orders)
+    homes = tuple(range(len(nodes[0].nics)))
+
+    def us(each: tuple[Node, ...]) -> float:
+        cost: planner.Cost = {"even_rails": 0, "chunk_bytes": 32 << 10, "most_chunk_bytes": 512 << 10}
+        nccl = planner.NcclMachine(channels=max(2, len(homes)))
+        asked = Request(each, 256 << 20, cycles=cycles, rewired=True, homes=homes, planes=planes, nccl=nccl, cost=cost)
+        return planner.plan(asked).predicted_us
+
+    assert us(one_more(nodes, random)) <= us(nodes) * 1.10
+
+
+@pytest.mark.parametrize(
+    ("lefts", "more"),
+    [([[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 1, 1]], (0, 2)), ([[0, 1, 1], [0, 1, 0], [1, 0, 1]], (1, 2))],
+)
+def test_nodes_that_are_equally_slow_by_different_nics_get_more_than_a_ring(
+    lefts: list[list[float]], more: tuple[int, int]
+) -> None:
+    """A plain ring took 1.50 and 1.31 times as long here as the plan with one NIC less."""
+    mended = [list(left) for left in lefts]
+    mended[more[0]][more[1]] = 1
+    for cycles in (None, ((0, 1, 2), (1, 0, 2))):
+        homes = None if cycles is None else tuple(range(len(lefts[0])))
+        before, after = (
+            planner.plan(Request(nodes_of(each), 1 << 32, cycles=cycles, homes=homes, cost={"even_rails": 0}))
+            for each in (lefts, mended)
+        )
+        assert after.schedule != "ring" and "nodes lost different NICs" in after.why
+        assert after.predicted_us <= before.predicted_us * 1.021
 
 
 def test_a_spine_is_no_set_of_islands() -> None:
