@@ -87,6 +87,11 @@ void Enforcer::undo(File& file) {
     if (const uint64_t cookie = cookieOf(fd); cookie != 0) open[cookie] = fd;
   hearEarly(open);
   for (InForce& one : file.rules) {
+    for (const uint64_t cookie : one.closing) {
+      const auto found = open.find(cookie);
+      const Fd socket = found == open.end() ? Fd() : heldOpen(found->second);
+      if (cookieOf(socket.get()) == cookie) hear(socket.get());
+    }
     for (const auto& [cookie, pacing] : one.held) {
       book_.remove(cookie);
       const auto found = open.find(cookie);
@@ -129,7 +134,8 @@ void Enforcer::strikeAll() {
 void Enforcer::strike(int fd, uint64_t cookie, const Ends& ends) {
   for (auto& [name, file] : files_) {
     for (InForce& one : file.rules) {
-      const bool spent = one.rule.times != 0 && one.hits >= one.rule.times;
+      const uint64_t others = one.closing.size() - one.closing.count(cookie);
+      const bool spent = one.rule.times != 0 && one.hits + others >= one.rule.times;
       if (spent || !one.rule.matches(ends)) continue;
       const Fd socket = heldOpen(fd);
       if (cookieOf(socket.get()) != cookie || !apply(socket.get(), cookie, one)) return;
@@ -157,7 +163,7 @@ bool Enforcer::apply(int fd, uint64_t cookie, InForce& one) {
   std::optional<uint64_t> pacing = 0;
   switch (one.rule.action) {
     case Action::Reset:
-      return reset(fd);
+      return resetOnceRead(fd, cookie, one);
     case Action::Silent:
       if (!deafen(fd)) return false;
       break;
@@ -170,6 +176,17 @@ bool Enforcer::apply(int fd, uint64_t cookie, InForce& one) {
   }
   if (pacing) one.held[cookie] = *pacing;
   return pacing.has_value();
+}
+
+/// What has arrived stays readable when a network resets a connection, and our call would throw it away. So nothing
+/// more is let in, and what is there is left to its reader first. Looked at twice: a packet may be on its way past the
+/// filter.
+bool Enforcer::resetOnceRead(int fd, uint64_t cookie, InForce& one) {
+  const bool first = one.closing.insert(cookie).second;
+  if (first && !deafen(fd)) one.closing.erase(cookie);
+  if (first || hasUnread(fd)) return false;
+  one.closing.erase(cookie);
+  return reset(fd);
 }
 
 bool Enforcer::isHeld(uint64_t cookie) const {
@@ -187,6 +204,8 @@ void Enforcer::forget(const std::unordered_set<uint64_t>& open) {
         if (closed) book_.remove(it->first);
         it = closed ? one.held.erase(it) : std::next(it);
       }
+      for (auto it = one.closing.begin(); it != one.closing.end();)
+        it = open.count(*it) == 0 ? one.closing.erase(it) : std::next(it);
     }
   }
 }

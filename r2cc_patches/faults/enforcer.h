@@ -41,6 +41,7 @@ class Enforcer {
     int64_t hitNs = 0;
     Answered answered;
     std::unordered_map<uint64_t, uint64_t> held;  // cookies of broken connections, and their pacing before
+    std::unordered_set<uint64_t> closing;         // of those that are reset once what has arrived is read
   };
   struct VerbsInForce {
     std::shared_ptr<ActiveRule> active;
@@ -63,6 +64,7 @@ class Enforcer {
   void strike(int fd, uint64_t cookie, const Ends& ends);
   void close(int fd, uint64_t cookie, const Ends& door);
   bool apply(int fd, uint64_t cookie, InForce& one);
+  static bool resetOnceRead(int fd, uint64_t cookie, InForce& one);
   void forget(const std::unordered_set<uint64_t>& open);
   bool isHeld(uint64_t cookie) const;
   void answer(File& file);

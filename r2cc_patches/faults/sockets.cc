@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -113,6 +114,11 @@ std::vector<int> openDescriptors() {
 }
 
 Fd heldOpen(int fd) { return Fd(fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
+
+bool hasUnread(int fd) {
+  int bytes = 0;
+  return ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
 
 bool reset(int fd) {
   sockaddr nobody{};

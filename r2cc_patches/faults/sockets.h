@@ -30,7 +30,11 @@ std::vector<int> openDescriptors();
 /// A descriptor of ours for the same socket: what we do to it never hits another that got the number meanwhile.
 Fd heldOpen(int fd);
 
-/// Ends the connection as an RST does, on both sides. False: the kernel would not.
+/// Whether something has arrived that the program has not read.
+bool hasUnread(int fd);
+
+/// Ends the connection by an RST to the other side. Throws away what has arrived here, which an RST from there would
+/// leave to be read. False: the kernel would not.
 bool reset(int fd);
 
 /// Nothing that comes is taken any more, acknowledgements included.

@@ -72,6 +72,7 @@ TEST(a_reset_is_seen_by_both_ends_and_by_no_other_connection) {
   CHECK(!enforcer.look());
   rig.rule("127.0.0.2 reset");
   CHECK(enforcer.look());
+  CHECK(enforcer.look());
   CHECK_EQ(errorOf(pair.mine.get()), ECONNRESET);
   CHECK(Pair::readable(pair.theirs.get(), kLongMs));
   CHECK_EQ(errorOf(pair.theirs.get()), ECONNRESET);
@@ -79,12 +80,46 @@ TEST(a_reset_is_seen_by_both_ends_and_by_no_other_connection) {
   CHECK(has(rig.answers(), rig.hit(1)));
   const Pair next;
   CHECK(enforcer.look());
+  CHECK(enforcer.look());
   CHECK_EQ(errorOf(next.mine.get()), ECONNRESET);
   rig.remove();
   CHECK(!enforcer.look());
   const Pair after;
   CHECK(!enforcer.look());
   CHECK_EQ(errorOf(after.mine.get()), EAGAIN);
+}
+
+TEST(what_has_arrived_is_read_before_a_reset) {
+  Rig rig;
+  const Pair pair;
+  CHECK_EQ(send(pair.theirs.get(), "0123456789", 10, 0), 10);
+  CHECK(Pair::readable(pair.mine.get(), kLongMs));
+  rig.rule("127.0.0.2 reset");
+  for (int n = 0; n < 5; n++) CHECK(rig.enforcer.look());
+  CHECK_EQ(send(pair.theirs.get(), "more", 4, 0), 4);
+  CHECK(!has(rig.answers(), rig.hit(1)));
+  char bytes[32] = {};
+  CHECK_EQ(recv(pair.mine.get(), bytes, sizeof(bytes), MSG_DONTWAIT), 10);
+  CHECK_EQ(std::string(bytes), std::string("0123456789"));
+  CHECK_EQ(errorOf(pair.mine.get()), EAGAIN);
+  CHECK_EQ(unacknowledged(pair.theirs.get()), 4);  // the sender is told of nothing that the reset throws away
+  CHECK(rig.enforcer.look());
+  CHECK_EQ(errorOf(pair.mine.get()), ECONNRESET);
+  CHECK(has(rig.answers(), rig.hit(1)));
+}
+
+TEST(a_reset_that_is_over_before_its_reader_came_leaves_the_connection_as_it_was) {
+  Rig rig;
+  const Pair pair;
+  CHECK_EQ(send(pair.theirs.get(), "a", 1, 0), 1);
+  CHECK(Pair::readable(pair.mine.get(), kLongMs));
+  rig.rule("127.0.0.2 reset");
+  CHECK(rig.enforcer.look());
+  rig.remove();
+  CHECK(!rig.enforcer.look());
+  CHECK_EQ(errorOf(pair.mine.get()), 0);
+  CHECK_EQ(send(pair.theirs.get(), "b", 1, 0), 1);
+  CHECK(Pair::readable(pair.mine.get(), kLongMs));
 }
 
 TEST(only_so_many_connections_are_reset) {
@@ -214,6 +249,7 @@ TEST(rubbish_is_refused_in_a_line_and_hurts_no_other_rule) {
   const Pair pair;
   rig.text("rubbish\n", "bad");
   rig.rule("127.0.0.2 reset", "good");
+  CHECK(rig.enforcer.look());
   CHECK(rig.enforcer.look());
   CHECK_EQ(rig.answers("bad"), "refused " + std::to_string(getpid()) + " it is no rule file\n");
   CHECK_EQ(errorOf(pair.mine.get()), ECONNRESET);
