@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from chaos.analysis.stats import median, median_interval, percentile
@@ -123,15 +123,22 @@ def of(report: Mapping[str, Any]) -> Iterator[Found]:
         least, void = each.get("at_least", False), each.get("void", False)
         yield Found(each["name"], each["measured"], each["bound"], each["unit"], least, void)
     for arm in report.get("arms", ()):
-        yield from (_checked(arm["name"], each) for each in arm["checks"])
-        yield from (_metric(arm["name"], each, void=False) for each in arm["metrics"])
-        for run in arm["runs"]:
-            void = bool(run["void"])
-            yield from (_checked(arm["name"], each) for each in run["checks"])
-            for fault in run["faults"]:
-                for name, value, unit in _of_fault(fault, run["healthy_ms"]["median"]):
-                    yield Found(f"{arm['name']}: fault {fault['id']} {name}", value, None, unit, False, void)
-            yield from (_metric(arm["name"], each, void=void) for each in run["metrics"])
+        for each in _of_arm(arm):
+            yield each if arm["expect"] == "holds" else replace(each, bound=None)
+
+
+def _of_arm(arm: Mapping[str, Any]) -> Iterator[Found]:
+    """Checks have bounds in each arm, but only one that is expected to hold has them for an aim."""
+    name = arm["name"]
+    yield from (_checked(name, each) for each in arm["checks"])
+    yield from (_metric(name, each, void=False) for each in arm["metrics"])
+    for run in arm["runs"]:
+        void = bool(run["void"])
+        yield from (_checked(name, each) for each in run["checks"])
+        for fault in run["faults"]:
+            for figure, value, unit in _of_fault(fault, run["healthy_ms"]["median"]):
+                yield Found(f"{name}: fault {fault['id']} {figure}", value, None, unit, False, void)
+        yield from (_metric(name, each, void=void) for each in run["metrics"])
 
 
 def _of_fault(fault: Mapping[str, Any], healthy_ms: float | None) -> Iterator[tuple[str, float | None, str]]:

@@ -128,6 +128,16 @@ def test_what_is_judged_over_all_repeats_and_ratios_are_figures() -> None:
     assert ratio.value == pytest.approx(fault["faults"][0]["longest_ms"] / fault["healthy_ms"]["median"])
 
 
+def test_only_an_arm_that_is_expected_to_hold_has_aims() -> None:
+    check = {"name": "completes", "outcome": "deviated", "value": False, "bound": True, "unit": "bool"}
+    arm = {"name": "stock", "checks": [check], "metrics": [], "runs": []}
+    bounds = {
+        expect: [each.bound for each in figures.of({"arms": [{**arm, "expect": expect}]})]
+        for expect in ("deviates", "holds")
+    }
+    assert bounds == {"deviates": [None], "holds": [1.0]}
+
+
 def of_experiments() -> list[Cell]:
     return [
         cell for cell in load(ROOT / "docs/results/scoreboard.yaml").cells if cell.run[:3] == ("r2cc", "chaos", "run")
