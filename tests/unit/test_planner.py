@@ -196,11 +196,19 @@ def test_one_nic_more_never_makes_a_plan_slower(
     assert after.predicted_us <= before.predicted_us * 1.06
 
 
-def share_a_rail(nodes: tuple[Node, ...], planes: int) -> bool:
-    """Any two of them. Those who do not are taken to have another way, of any bandwidth: more of a NIC ends that."""
-    count = planes or len(nodes[0].nics)
-    lanes = [{nic % count for nic, it in enumerate(node.nics) if it.capacity > 0} for node in nodes]
-    return all(a & b for a, b in combinations(lanes, 2))
+@st.composite
+def with_nics_gone(draw: st.DrawFn, least: int = 2) -> tuple[tuple[Node, ...], int]:
+    """Whole NICs are gone, and a number of planes. Any two nodes share a rail: who does not is taken to have another
+    way, of any bandwidth, and a NIC more ends that. No node is alone on a rail: the planner counts such a NIC as
+    bandwidth (docs/internals/schedules.md)."""
+    nics, planes = draw(st.integers(1, 4)), draw(st.integers(0, 3))
+    left = st.lists(st.sampled_from([1.0, 1.0, 1.0, 0.0]), min_size=nics, max_size=nics).filter(any)
+    nodes = nodes_of(draw(st.lists(left, min_size=least, max_size=9)), draw(st.integers(1, 3)))
+    lanes = [{nic % (planes or nics) for nic, it in enumerate(node.nics) if it.capacity > 0} for node in nodes]
+    assume(all(a & b for a, b in combinations(lanes, 2)))
+    every = set(range(min(planes or nics, nics)))
+    assume(all(sum(lane in each for each in lanes) >= 2 for lane in every))
+    return nodes, planes
 
 
 def one_more(nodes: tuple[Node, ...], random: Random) -> tuple[Node, ...]:
@@ -215,15 +223,13 @@ def one_more(nodes: tuple[Node, ...], random: Random) -> tuple[Node, ...]:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    clusters(least=2), st.sampled_from([1 << 14, 1 << 22, 1 << 28, 1 << 34]), st.integers(0, 3),
-    st.randoms(use_true_random=False),
+    with_nics_gone(), st.sampled_from([1 << 14, 1 << 22, 1 << 28, 1 << 34]), st.randoms(use_true_random=False)
 )  # fmt: skip
 def test_one_nic_more_is_no_slower_where_connections_make_room(
-    nodes: tuple[Node, ...], size: int, planes: int, random: Random
+    drawn: tuple[tuple[Node, ...], int], size: int, random: Random
 ) -> None:
-    """Whatever lost something, on any fabric, but for two margins: among schedules, and over what runs otherwise. The
-    furthest of 7,500 cases was 3.0 %, all others within one."""
-    assume(share_a_rail(nodes, planes))
+    """Whatever is gone, on any fabric, but for two margins: among schedules, and over what runs otherwise."""
+    nodes, planes = drawn
     cost: planner.Cost = {"even_rails": 0}
     before, after = (
         planner.plan(Request(each, size, planes=planes, cost=cost)).predicted_us
@@ -233,11 +239,11 @@ def test_one_nic_more_is_no_slower_where_connections_make_room(
 
 
 @settings(max_examples=60, deadline=None)
-@given(clusters(least=3), st.integers(0, 2), st.randoms(use_true_random=False))
-def test_one_nic_more_is_no_slower_as_nccl_asks(nodes: tuple[Node, ...], planes: int, random: Random) -> None:
+@given(with_nics_gone(least=3), st.randoms(use_true_random=False))
+def test_one_nic_more_is_no_slower_as_nccl_asks(drawn: tuple[tuple[Node, ...], int], random: Random) -> None:
     """`auto` on channels with homes, at the size that NCCL asks with. Where lines lie is a local search, and a channel
     at home on the NIC that is back leaves the others: 45 of 2,000 cases were more than 0.5 % slower, at most 8.2 %."""
-    assume(share_a_rail(nodes, planes))
+    nodes, planes = drawn
     ranks = [node.ranks for node in nodes]
     orders = [random.sample(ranks, len(ranks)) for _ in range(min(3, len(ranks) - 1))]
     cycles = tuple(tuple(rank for node in order for rank in node) for order in orders)
