@@ -12,14 +12,18 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 EXIT_CODE = 130
 LINE = "r2cc: interrupted\n"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+TWICE_S = 1.0
+_raised: list[float] = []
+"""When SIGTERM or SIGHUP came last."""
 _ours: list[Any] = []
 """The handler that ends at once, while it is in place."""
 
@@ -60,6 +64,7 @@ def terminable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    _raised.clear()
     _handle(_raise, SIGNALS[1:])
     try:
         yield
@@ -68,7 +73,13 @@ def terminable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _raise(_number: int, _frame: FrameType | None) -> NoReturn:
+def _raise(number: int, _frame: FrameType | None) -> None:
+    """`timeout` sends SIGTERM to a process and to its group, a terminal SIGHUP twice: the second one must not keep what
+    the first one began from being healed. Ctrl-C is a person, who means it each time."""
+    if number != signal.SIGINT:
+        before, _raised[:] = [*_raised], [time.monotonic()]
+        if before and _raised[0] - before[0] < TWICE_S:
+            return
     raise KeyboardInterrupt
 
 
@@ -90,5 +101,6 @@ def _raise_again(unraisable: Any) -> None:
         return
     import _thread
 
+    _raised.clear()
     again = next(number for number in SIGNALS if signal.getsignal(number) is _raise)
     _thread.start_new_thread(signal.pthread_kill, (_thread.get_ident(), again))

@@ -155,6 +155,25 @@ main(["work"])
     assert (done.returncode, done.stderr) == (130, "r2cc: interrupted\n")
 
 
+def test_what_timeout_sends_twice_is_one_interrupt() -> None:
+    """To the process, and to its group. A person's second Ctrl-C is another one."""
+    code = """
+import click, os, signal, sys
+from harness.cli import cli, main
+def work():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+        print("healed")
+cli.add_command(click.Command("work", callback=work))
+main(["work"])
+"""
+    for number, healed in (("SIGTERM", "healed\n"), ("SIGHUP", "healed\n"), ("SIGINT", "")):
+        done = run(code, number)
+        assert (done.returncode, done.stdout, done.stderr) == (130, healed, "r2cc: interrupted\n"), number
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> None:
     def lose() -> None:
