@@ -23,7 +23,9 @@ class Kind:
 
 
 EXPERIMENT = Kind(
-    "experiment", "give the path of a YAML file, for example experiments/nic_down.yaml", "r2cc chaos run {file}"
+    "experiment",
+    "give the path of a YAML file, from the folder where you are; a checkout has some in experiments/",
+    "r2cc chaos run {file}",
 )
 CAMPAIGN = Kind(
     "campaign", "give the path of a YAML file; docs/howto/campaign.md shows one", "r2cc chaos campaign {file} --out DIR"
