@@ -76,11 +76,12 @@ def grouped(lines: Iterable[Line]) -> dict[str, dict[int, list[Line]]]:
 def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> Run:
     """One `runs[]` entry."""
     figures = run_figures(read_run(lines), MODES[arm], iterations=experiment.workload.measured)
+    figures = replace(figures, results=results_of(lines))
     checks = verdict.run_checks(figures, experiment.hypothesis_of(arm), MODES[arm])
     why = failure_of(lines, figures, {fault.id for fault in experiment.faults if fault.may_miss})
     errors = list(dict.fromkeys([*([why] if why else []), *figures.errors]))
     judged = verdict.run_verdict(checks, why)
-    return replace(figures, run=run, results=results_of(lines), checks=checks, errors=errors, verdict=judged)
+    return replace(figures, run=run, checks=checks, errors=errors, verdict=judged)
 
 
 def results_of(lines: list[Line]) -> dict[str, str]:

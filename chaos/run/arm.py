@@ -81,8 +81,8 @@ class ArmRun:
             self._schedule.launched()
             self._follow()
             self._lines.left(partial(read_left, self._plan, self._bed.hosts))
-            if all(each.code == 0 for each in ranks.running):
-                read_digests(self._plan, self._bed.hosts, self._journal)
+            well = [rank for rank in range(len(self._plan.ranks)) if all(each.code == 0 for each in ranks.of(rank))]
+            read_digests(self._plan, self._bed.hosts, self._journal, of=well)
         self._close(self._injector.miss())
 
     def _close(self, missed: list[str]) -> None:

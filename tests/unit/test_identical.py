@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from chaos_literal import at, lines
 from test_gpu_figures import run
 
 from chaos.analysis.identical import identical, why
 from chaos.analysis.model import Run
+from chaos.analysis.summary import run_entry
 from chaos.analysis.verdict import run_checks
+from chaos.experiment.file import load
 from chaos.experiment.model import MODES, Hypothesis
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def made(completed: bool = True, **results: str) -> Run:
@@ -67,3 +73,12 @@ def test_those_that_go_on_leave_results_that_are_alike(results: dict[str, str], 
     asked = Hypothesis(exact=False, completes=False, results_from=2)
     (found,) = run_checks(replace(run(0), results=results), asked, MODES["balance"])
     assert found.outcome == outcome
+
+
+def test_results_that_ranks_left_are_in_a_runs_checks() -> None:
+    """They were read into the summary after its checks were made, so that `results_from` never held."""
+    experiment = load(ROOT / "experiments/gpu/shrink.yaml")
+    left = [at(2000, host, "result", rank=rank, result="a") for rank, host in enumerate(("h0", "h1"))]
+    ended = at(3000, "controller", "run_end", outcome="finished", reason=None, exit_codes={})
+    entry = run_entry([{**line, "run": 0} for line in (*lines("balance"), *left, ended)], 0, experiment, "balance")
+    assert {check.name: check.outcome for check in entry.checks}["results_from(2)"] == "holds"
