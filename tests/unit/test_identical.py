@@ -80,5 +80,5 @@ def test_results_that_ranks_left_are_in_a_runs_checks() -> None:
     experiment = load(ROOT / "experiments/gpu/shrink.yaml")
     left = [at(2000, host, "result", rank=rank, result="a") for rank, host in enumerate(("h0", "h1"))]
     ended = at(3000, "controller", "run_end", outcome="finished", reason=None, exit_codes={})
-    entry = run_entry([{**line, "run": 0} for line in (*lines("balance"), *left, ended)], 0, experiment, "balance")
+    entry = run_entry([{**line, "run": 0} for line in (*lines("migrate"), *left, ended)], 0, experiment, "balance")
     assert {check.name: check.outcome for check in entry.checks}["results_from(2)"] == "holds"
