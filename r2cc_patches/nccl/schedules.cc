@@ -18,7 +18,8 @@ namespace r2cc::schedules {
 namespace {
 
 constexpr double kChunkUs = 25, kBytesPerUsOfGbit = 125;
-constexpr uint64_t kPlanBytes = 256 << 20;  // shares are those of large messages; the threshold says what is large
+constexpr int kThreadChunkBytes = 64 << 10;  // beside its bytes, what a chunk costs a thread of sockets is then little
+constexpr uint64_t kPlanBytes = 256 << 20;   // shares are those of large messages; the threshold says what is large
 
 uint64_t mixed(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
@@ -84,10 +85,10 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   }
   const int64_t began = r2cc::nowNs();
   NCCLCHECK(made->chains_.connect(comm));
-  made->chunkOfRate_ = chunkOf(made->initial_.nodes);
+  made->mostChunkBytes_ = std::max(kThreadChunkBytes, chunkOf(made->initial_.nodes));
   const int least = Settings::get().leastChunkBytes;
   const int slot = comm->buffSizes[NCCL_PROTO_SIMPLE] / NCCL_STEPS;
-  made->cost_ = costOf(comm, least, std::min(slot, std::max(least, made->chunkOfRate_)));
+  made->cost_ = costOf(comm, least, std::min(slot, std::max(least, made->mostChunkBytes_)));
   for (const Operation& operation : kOperations) made->rivals_.push_back(rivalsOf(comm, operation.func));
   INFO(NCCL_INIT, "R2CC: %zu cycles of %d nodes on %d channels each from %d on, connected in %.1f ms",
        made->chains_.cycles().size(), comm->nNodes, made->chains_.perCycle(), made->chains_.channel(0, 0),
@@ -160,7 +161,7 @@ agree::Terms Schedules::terms() const {
   return {{"the cycles of chain channels", cycles},
           {"channels", std::to_string(comm_->nChannels) + " and from " + std::to_string(chains_.channel(0, 0)) +
                            " on " + std::to_string(chains_.perCycle()) + " a cycle"},
-          {"the largest chunk of a chain", std::to_string(chunkOfRate_)},
+          {"the largest chunk of a chain", std::to_string(mostChunkBytes_)},
           {"what NICs have left", planner::capacitiesText(initial_.nodes)},
           {"the plan", exactText(plansOrRings(initial_.nodes))}};
 }

@@ -91,8 +91,8 @@ class Schedules {
   ncclComm* const comm_;
   ChainChannels chains_;
   Capacities initial_;
-  std::vector<Way> ways_;  // of each operation; none: nothing was adopted yet
-  int chunkOfRate_ = 0;    // what a NIC carries in kChunkUs
+  std::vector<Way> ways_;   // of each operation; none: nothing was adopted yet
+  int mostChunkBytes_ = 0;  // what chunks of chains grow to
   planner::Cost cost_;
   std::vector<std::vector<planner::Rival>> rivals_;  // of each operation
   uint64_t epoch_ = 0;

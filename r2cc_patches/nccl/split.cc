@@ -83,16 +83,14 @@ int Schedules::chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) 
   const Way* way = wayOf(task);
   if (task->r2ccChannel == 0 || way == nullptr || !way->chains) return chunkSize;
   const auto hops = static_cast<size_t>(way->hops);
-  const int most = std::max(Settings::get().leastChunkBytes, chunkOfRate_);
-  if (task->algorithm == NCCL_ALGO_RING) {  // beside chains, in slices as large as their chunks
-    constexpr int kSlices = ALLREDUCE_CHUNKSTEPS / ALLREDUCE_SLICESTEPS;
-    while (chunkSize > most * kSlices) chunkSize /= 2;
-    return chunkSize;
-  }
-  while (chunkSize > Settings::get().leastChunkBytes) {
-    if (chunkSize <= most && bytes / static_cast<size_t>(chunkSize) >= hops * planner::kChunksPerHop) break;
-    chunkSize /= 2;
-  }
+  const int least = Settings::get().leastChunkBytes;
+  const int most = std::max(least, mostChunkBytes_);
+  // A ring beside chains has slices as large as their chunks.
+  const int slices = task->algorithm == NCCL_ALGO_RING ? ALLREDUCE_CHUNKSTEPS / ALLREDUCE_SLICESTEPS : 1;
+  const auto large = [&](int chunk) {
+    return chunk > most || bytes / static_cast<size_t>(chunk) < hops * planner::kChunksPerHop;
+  };
+  while (chunkSize > least * slices && large(chunkSize / slices)) chunkSize /= 2;
   return chunkSize;
 }
 

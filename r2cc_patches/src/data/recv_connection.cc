@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lanes/unread.h"
 #include "wire/keys.h"
 
 namespace r2cc {
@@ -121,6 +122,14 @@ RecvConnection::Outcome RecvConnection::take(Lane& lane, Request& r) {
   return needsFlush(r) ? flush(lane, r) : Outcome::Complete;
 }
 
+/// Until it is whole, or no more of it is here.
+RecvConnection::Outcome RecvConnection::takeAll(Lane& lane, Request& r) {
+  Outcome outcome = take(lane, r);
+  if (outcome == Outcome::Waits && lane.tells)
+    whileUnread(lane, [&] { return (outcome = take(lane, r)) == Outcome::Waits; });
+  return outcome;
+}
+
 void RecvConnection::drainLane(Lane& lane) {
   if (lane.state != LaneState::Up) return;
   flushBeforeDrain(lane);
@@ -133,7 +142,7 @@ void RecvConnection::takeDrained(Lane& lane) {
     Request& r = requests_[number];
     if (r.number != number || r.finished()) continue;
     // Data that was written and not flushed is not there: the sender's copy is the one that counts, if it has one.
-    const bool whole = !needsFlush(r) && take(lane, r) == Outcome::Complete;
+    const bool whole = !needsFlush(r) && takeAll(lane, r) == Outcome::Complete;
     if (whole) finished(r);
     if (!whole && !lane.inner.ops->testsInAnyOrder) return;
   }

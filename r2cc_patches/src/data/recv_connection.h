@@ -65,6 +65,7 @@ class RecvConnection final : public Connection {
   bool flushSome(Lane& lane);
   enum class Outcome { Complete, Waits, Broken };
   Outcome take(Lane& lane, Request& request);
+  Outcome takeAll(Lane& lane, Request& request);
   Outcome flush(Lane& lane, Request& request);
   bool needsFlush(const Request& request) const;
   ncclResult_t testFlush(Request& request, int* done);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "data/recv_connection.h"
+#include "lanes/unread.h"
 
 namespace r2cc {
 
@@ -121,7 +122,6 @@ void RecvConnection::answerFreeze() {
 
 namespace {
 constexpr int kNoTag = -1;
-constexpr int kTries = 50;  // what is here is here at once, but a transport may take no request just now
 }  // namespace
 
 /// All of it is read into memory of our own, in the order in which it was sent, and handed over when NCCL asks. None is
@@ -153,12 +153,11 @@ std::optional<size_t> RecvConnection::readEarly(Lane& lane) {
   size_t room = largest_;
   int tag = kNoTag, done = 0, size = 0;
   void *mr = nullptr, *profiler = nullptr, *inner = nullptr;
-  for (int n = 0; n < kTries && inner == nullptr; n++) {
+  for (int n = 0; n < kIdleTries && inner == nullptr; n++) {
     if (net.irecv(lane.comm, 1, &data, &room, &tag, &mr, &profiler, &inner) != ncclSuccess) return std::nullopt;
   }
-  for (int n = 0; n < kTries && inner != nullptr && done == 0; n++) {
-    if (net.test(inner, &done, &size) != ncclSuccess) return std::nullopt;
-  }
+  if (inner == nullptr) return std::nullopt;
+  whileUnread(lane, [&] { return net.test(inner, &done, &size) == ncclSuccess && done == 0; });
   return done == 0 ? std::nullopt : std::optional<size_t>(size);
 }
 

@@ -97,6 +97,9 @@ struct InnerOps {
   /// ours left out. What it has confirmed reaches a process that goes on reading there, even after a reset. -1: cannot
   /// tell, which both ends of a comm say or neither. Null: never can.
   int64_t (*unconfirmed)(void* comm) = nullptr;
+  /// Bytes that have arrived on this comm and were not read: a test() may take less than there is. 0 when it cannot
+  /// tell. Null: never can.
+  int64_t (*unread)(void* comm) = nullptr;
   /// True when the other end's kernel, or something on the way, has ended the comm: where all that is sent lies in our
   /// kernel, no call says so. Any thread, beside whoever uses the comm. Null: test() and isend() say it in time.
   bool (*ended)(void* comm) = nullptr;

@@ -114,6 +114,7 @@ struct StagedTable {
     o.testsInAnyOrder = true;
     o.fenceMayWait = true;    // for copies
     o.unconfirmed = nullptr;  // it takes the inner comm, and what is rescued there would go around the copies
+    o.unread = nullptr;
     if (inner.sample != nullptr) o.sample = sample;
     if (inner.ended != nullptr) o.ended = ended;
     if (inner.tune != nullptr) o.tune = tune;

@@ -62,6 +62,25 @@ TEST(net_rescue_of_what_lies_in_a_lost_lane_s_socket) {
   }
 }
 
+/// Of those that NCCL asked for, and of those that it did not.
+TEST(net_rescue_where_a_call_takes_less_than_there_is) {
+  for (const uint64_t asked : {0, 1, 2}) {
+    Rig rig(large());
+    Stream& s = begun(rig);
+    rig.fabric.readShort(true);
+    sendIntoKernel(rig, s);
+    s.receiver->limit = kFirst + asked;
+    const int freezes = rig.seen(Type::Freeze);
+    rig.fabric.cut({0, 0}, Cut::Lose);
+    rig.link(0, 0, false);
+    CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > freezes; }));
+    (void)Rig::within(msToNs(50), [] { return false; });  // the lane is given up
+    rig.fabric.readShort(false);
+    arriveAll(rig, s);
+    rig.fabric.healAll();
+  }
+}
+
 /// Again and again, before anything of it was asked for.
 TEST(net_rescue_survives_the_next_failover) {
   Rig rig(large());

@@ -140,6 +140,11 @@ void Fabric::resetSends(Nic nic) {
   }
 }
 
+void Fabric::readShort(bool on) {
+  const Lock lock(mutex_);
+  shortReads_ = on;
+}
+
 void Fabric::refuse(Nic nic, bool on) {
   const Lock lock(mutex_);
   on ? (void)refused_.insert(nic) : (void)refused_.erase(nic);

@@ -104,6 +104,8 @@ class Fabric {
   /// What this host's sends on the NIC have on the way is lost, and only its own kernel knows, who says so to whoever
   /// sends or asks (InnerOps::ended): a reset that the other end never saw.
   void resetSends(Nic nic);
+  /// From now on a call takes but a part of a message that has arrived, as a read of a socket may.
+  void readShort(bool on);
   /// Data to and from this NIC stands still, datagrams pass; the comms' kernels send it again and again.
   void stand(Nic nic, bool on);
   bool standsAt(Nic nic) const;
@@ -210,6 +212,7 @@ class Fabric {
   void dropUnread(Wire& wire);
   LaneSample sample(Comm& comm);
   int64_t unconfirmed(Comm& comm);
+  int64_t unread(Comm& comm);
   bool ended(const Comm& comm) const;
   Comm& newComm(Host& host, int dev, bool sends, const std::shared_ptr<Wire>& wire);
   int64_t someDelay(int64_t mostNs);
@@ -246,6 +249,7 @@ class Fabric {
   std::atomic<bool> needsNoFlush_{false};
   std::atomic<int64_t> flushLateNs_{0};
   int64_t lateNs_ = 0;
+  bool shortReads_ = false;
   std::atomic<int64_t> quietNs_{0};
   std::vector<std::string> violations_;
   Counts counts_;

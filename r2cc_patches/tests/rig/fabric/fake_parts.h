@@ -31,6 +31,8 @@ struct Mr {
   bool alive = true;
 };
 
+constexpr int kShortReads = 200;  // calls for a message, where reads are short
+
 struct Request {
   Comm* comm{};
   void* data{};
@@ -41,6 +43,7 @@ struct Request {
   uint64_t flushesBelow = 0;  // what the comm wrote before this count
   bool complete = false;
   int64_t completeAt = 0;  // not before this time
+  int reads = 0;           // calls that took a part of it, where reads are short
   bool reported = false;   // test() said done: the inner net has freed it
 };
 

@@ -112,6 +112,7 @@ struct Table {
     const Use use(fabric(c), comm(c), "unconfirmed");
     return fabric(c).unconfirmed(comm(c));
   }
+  static int64_t unread(void* c) { return fabric(c).unread(comm(c)); }
   static bool ended(void* c) { return fabric(c).ended(comm(c)); }
   static void drain(void* c) {
     const Use use(fabric(c), comm(c), "drain");
@@ -156,7 +157,7 @@ struct Table {
     o.testsInAnyOrder = play.anyOrder;
     if (play.drains) o.drain = drain;
     if (play.samples) o.sample = sample;
-    if (play.confirms) o.unconfirmed = unconfirmed;
+    if (play.confirms) o.unconfirmed = unconfirmed, o.unread = unread;
     if (play.needsAck) o.ended = ended;
     if (play.devices) o.openEvents = openEvents, o.readEvent = readEvent, o.reopen = reopen;
     return o;
