@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.experiment.model import Experiment
+from chaos.experiment.model import Experiment, Hypothesis
 from chaos.faults.fault import Fault
 from chaos.faults.registry import kinds, spec_of
 from chaos.faults.spec import FaultSpec
@@ -170,6 +170,8 @@ def own_shape(experiment: Experiment, topology: Topology) -> Shape:
             f"--under: the workload {workload.kind} of {experiment.name} {why}",
             "name an experiment such as experiments/gpu/collectives.yaml",
         )
+    if topology.hosts < 2:
+        raise UsageError(f"--under: {experiment.name} has one host, and faults are between hosts", "name another one")
     return Shape(topology.hosts, topology.nics, topology.rate_gbit, {"net": workload.net}, under=experiment)
 
 
@@ -179,8 +181,10 @@ def experiment_of(name: str, shape: Shape, faults: Sequence[FaultSpec], arm: str
     if shape.under is not None:
         more["timeout_s"] = max(60.0, shape.under.workload.timeout_s)
         workload = shape.under.workload.model_copy(update=more)
-        own = {"name": name, "workload": workload, "faults": tuple(faults), "seed": seed}
-        return shape.under.model_copy(update=own)
+        judged = {"expect": "holds", "hypothesis": {}}
+        alone = {each: own.model_copy(update=judged) for each, own in shape.under.arms.items() if each == arm}
+        own = {"name": name, "workload": workload, "faults": tuple(faults), "seed": seed, "repeats": 1}
+        return shape.under.model_copy(update={**own, "arms": alone, "hypothesis": Hypothesis()})
     words = {
         "name": name,
         "description": "A round of the soak.",

@@ -17,6 +17,8 @@ NOTICE_NS = 500_000_000
 STALLED_S, COMMANDS = 15.0, 10
 """No fault of a soak lasts for more than a few seconds; a healthy iteration takes a tenth of one. Where a machine is
 so busy that a fault's command takes seconds, an iteration may take as long as ten of the slowest."""
+OF_SHORTEST = 30
+"""Somebody's own iterations may take longer than those of the soak."""
 BLAME_NS = 3_000_000_000
 """Faults that strike later than this into an iteration that stands still are not why it does."""
 KEPT = {"run_start", "run_end", "fault", "path", "nic", "net_end", "bench_end", "error", "log"}
@@ -109,8 +111,10 @@ def _slow(lines: Sequence[Line]) -> str | None:
 def _stalled(lines: Sequence[Line]) -> list[Line]:
     commands = [line for line in lines if line["event"] == "command" and "started_ns" in line]
     slowest_s = max((float(line["t_ns"] - line["started_ns"]) / 1e9 for line in commands), default=0.0)
-    most_s = max(STALLED_S, COMMANDS * slowest_s)
-    return [line for line in lines if line["event"] == "iteration" and _seconds(line) > most_s]
+    measured = [line for line in lines if line["event"] == "iteration" and line["index"] >= 0]
+    shortest_s = min(map(_seconds, measured), default=0.0)
+    most_s = max(STALLED_S, COMMANDS * slowest_s, OF_SHORTEST * shortest_s)
+    return [line for line in measured if _seconds(line) > most_s]
 
 
 def _unfinished(lines: Sequence[Line], ranks: int) -> str | None:

@@ -15,6 +15,7 @@ namespace r2cc::faults {
 namespace {
 
 constexpr int64_t kAnswerEveryNs = 100'000'000;
+constexpr useconds_t kPastFilterUs = 200;  // a packet that was past the filter when it was set has arrived
 
 }  // namespace
 
@@ -37,7 +38,13 @@ bool Enforcer::look() {
   for (File& file : over) undo(file);
   const auto hasSockets = [](const auto& file) { return !file.second.rules.empty(); };
   if (files_.empty()) return false;
-  if (std::any_of(files_.begin(), files_.end(), hasSockets)) strikeAll();  // a device's calls come by themselves
+  if (std::any_of(files_.begin(), files_.end(), hasSockets)) {  // a device's calls come by themselves
+    strikeAll();
+    if (closes()) {
+      (void)usleep(kPastFilterUs);
+      strikeAll();
+    }
+  }
   for (auto& [name, file] : files_) answer(file);
   return true;
 }
@@ -136,6 +143,7 @@ void Enforcer::strike(int fd, uint64_t cookie, const Ends& ends) {
     for (InForce& one : file.rules) {
       const uint64_t others = one.closing.size() - one.closing.count(cookie);
       const bool spent = one.rule.times != 0 && one.hits + others >= one.rule.times;
+      if (isClosing(cookie) && one.closing.count(cookie) == 0) continue;  // it is another rule's until that is over
       if (spent || !one.rule.matches(ends)) continue;
       const Fd socket = heldOpen(fd);
       if (cookieOf(socket.get()) != cookie || !apply(socket.get(), cookie, one)) return;
@@ -194,6 +202,20 @@ bool Enforcer::isHeld(uint64_t cookie) const {
     for (const InForce& one : file.rules)
       if (one.held.count(cookie) != 0) return true;
   return false;
+}
+
+bool Enforcer::isClosing(uint64_t cookie) const {
+  for (const auto& [name, file] : files_)
+    for (const InForce& one : file.rules)
+      if (one.closing.count(cookie) != 0) return true;
+  return false;
+}
+
+bool Enforcer::closes() const {
+  const auto waits = [](const InForce& one) { return !one.closing.empty(); };
+  return std::any_of(files_.begin(), files_.end(), [&](const auto& file) {
+    return std::any_of(file.second.rules.begin(), file.second.rules.end(), waits);
+  });
 }
 
 void Enforcer::forget(const std::unordered_set<uint64_t>& open) {

@@ -67,6 +67,8 @@ class Enforcer {
   static bool resetOnceRead(int fd, uint64_t cookie, InForce& one);
   void forget(const std::unordered_set<uint64_t>& open);
   bool isHeld(uint64_t cookie) const;
+  bool isClosing(uint64_t cookie) const;
+  bool closes() const;
   void answer(File& file);
   static void answer(const Answers& to, const std::string& nic, uint64_t hits, int64_t hitNs, Answered& answered);
 

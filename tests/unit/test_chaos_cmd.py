@@ -116,7 +116,7 @@ def test_dry_run_needs_neither_a_build_nor_a_lab(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["nowhere.yaml"], "cannot read the experiment nowhere.yaml", "experiments/nic_down.yaml"),
+        (["nowhere.yaml"], "cannot read the experiment nowhere.yaml", "a checkout has some in experiments/"),
         ([NIC_DOWN, "--arms", "nope"], "--arms: nic_down has no arm 'nope'", "it has stock, migrate"),
         ([NIC_DOWN, "--arms", ","], "--arms: nic_down has no arm ','", "it has stock, migrate"),
         (

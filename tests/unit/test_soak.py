@@ -18,8 +18,9 @@ from chaos_literal import at, lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaos.analysis.rundata import Line
 from chaos.experiment.file import dump, load, loads
-from chaos.experiment.model import Experiment
+from chaos.experiment.model import Experiment, Hypothesis
 from chaos.experiment.overlaps import overlapping
 from chaos.experiment.timeline import places_of
 from chaos.faults.registry import kinds, spec_of
@@ -254,13 +255,36 @@ def test_faults_are_drawn_for_somebodys_own_experiment() -> None:
     own = load(ROOT / "experiments/gpu/collectives.yaml")
     shape = draw.own_shape(own, topology_of(own))
     round_ = draw.round_of(1, 0, arm="balance", seconds=20, shapes=[shape])
-    assert (round_.topology, round_.arms) == (own.topology, own.arms)
+    assert (round_.topology, list(round_.arms)) == (own.topology, ["balance"])
     assert round_.workload.seconds >= 16
     assert round_.workload.model_dump(exclude={"seconds", "iterations"}) == own.workload.model_dump(
         exclude={"seconds", "iterations"}
     )
     assert loads(dump(round_), Path("round.yaml")) == round_
     assert len(round_.faults) > 10
+
+
+def test_a_round_of_somebodys_own_experiment_runs_once_and_is_judged_by_nothing_of_theirs() -> None:
+    own = load(ROOT / "experiments/nic_down.yaml")
+    assert own.repeats > 1
+    round_ = draw.round_of(1, 0, arm="migrate", seconds=20, shapes=[draw.own_shape(own, topology_of(own))])
+    assert round_.repeats == 1
+    assert round_.hypothesis_of("migrate") == Hypothesis()
+
+
+def test_one_host_has_nobody_to_be_cut_off_from() -> None:
+    own = load(ROOT / "experiments/nic_down.yaml")
+    with pytest.raises(UsageError, match="nic_down has one host"):
+        draw.own_shape(own, topology_of(own).model_copy(update={"hosts": 1}))
+
+
+def test_iterations_that_always_take_long_are_not_stalled() -> None:
+    def took(index: int, seconds: float) -> Line:
+        return at(1000, "h0", "iteration", rank=0, index=index, start_ns=0, end_ns=int(seconds * 1e9), wrong_elements=0)
+
+    assert judge.failure([took(-1, 40.0)], 1) == "the journal stops before the run ended"
+    assert "took 20 s" in str(judge.failure([took(0, 0.1), took(1, 20.0)], 1))
+    assert judge.failure([took(0, 5.0), took(1, 20.0)], 1) == "the journal stops before the run ended"
 
 
 def test_a_program_that_runs_no_given_time_is_refused() -> None:
