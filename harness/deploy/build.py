@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
+from harness.build import record
 from harness.deploy import places
 from harness.errors import UsageError
 from harness.repo import CPUS, Installed, Layout
@@ -79,7 +80,12 @@ def for_machines(layout: Layout, what: str, ours: Build) -> Callable[[str], Buil
         if what == "nccl" or machine == platform.machine() or machine not in CPUS or isinstance(layout, Installed):
             return ours
         other = layout.for_cpu(machine)
-        return net(other) if (other.net / "build.json").is_file() else ours
+        if not (other.net / record.FILE).is_file():
+            return ours
+        if not record.of_same_sources([record.known(layout.net), record.known(other.net)]):
+            why = f"the net built for {machine} is of other sources than ours"
+            raise UsageError(why, f"r2cc build net --cpu {machine}")
+        return net(other)
 
     return found
 

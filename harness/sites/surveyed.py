@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.build.record import of_same_sources
 from harness.errors import InputErrors, UsageError
 from harness.hosts.survey import Survey
 from harness.sites.inventory_file import ClusterHost
@@ -105,12 +106,12 @@ class Surveyed:
         return Path(self.surveys[host].prefix) / "current" / name
 
     def build(self) -> dict[str, Any]:
-        """build.json of what all hosts have. UsageError when they have nothing, or not all the same."""
+        """build.json of what the hosts have, the first one's. UsageError when one has nothing, or other sources."""
         ids = {name: survey.build_id for name, survey in self.surveys.items()}
         without = [name for name, found in ids.items() if found is None]
         if without:
             raise UsageError(f"nothing is deployed on {_few(without)}", f"r2cc deploy --inventory {self.inventory}")
-        if len(set(ids.values())) > 1:
+        if len(set(ids.values())) > 1 and not of_same_sources(survey.build or {} for survey in self.surveys.values()):
             what = "; ".join(
                 f"{found} on {_few([n for n in ids if ids[n] == found])}"
                 for found in sorted(set(map(str, ids.values())))

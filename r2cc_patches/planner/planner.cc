@@ -300,7 +300,7 @@ class Planning {
 
   std::string whoIsSlow() const {
     const std::vector<int>& slow = cluster_.degraded();
-    if (slow.empty()) return cluster_.alike() ? "no node is slower than the others" : "nodes lost different NICs";
+    if (slow.empty()) return cluster_.alike() ? "no node is slower than the others" : "nodes have different NICs left";
     const std::string left = percent(cluster_.bandwidth(slow.front()) / cluster_.fastest());
     const std::string& name = request_.nodes[static_cast<size_t>(slow.front())].name;
     if (slow.size() == 1) return "node " + name + " has " + left + " of the others' bandwidth";

@@ -132,3 +132,12 @@ def test_all_hosts_must_have_the_same_build() -> None:
     assert caught.value.hint == "r2cc deploy --inventory c.yaml"
     with pytest.raises(UsageError, match="different builds: a on node1; b on node2, node3"):
         _cluster(SURVEY, *[replace(SURVEY, build={"build_id": "b"})] * 2).build()
+
+
+def test_builds_of_the_same_sources_for_two_kinds_of_cpu_go_together() -> None:
+    def built(build_id: str, compiler: str, sources: str = "s") -> Survey:
+        return replace(SURVEY, build={"build_id": build_id, "inputs": {"compiler": compiler, "sources": sources}})
+
+    assert _cluster(built("a", "g++"), built("b", "aarch64-g++")).build()["build_id"] == "a"
+    with pytest.raises(UsageError, match="different builds: a on node1; b on node2"):
+        _cluster(built("a", "g++"), built("b", "aarch64-g++", "older")).build()

@@ -304,7 +304,7 @@ CROSS = {"x86_64": "aarch64", "aarch64": "x86_64"}.get(platform.machine(), "none
 CROSS_TOOLS = (f"{CROSS}-linux-gnu-gcc", f"qemu-{CROSS}-static", "gcc")
 
 
-def _programs(folder: Path, compiler: str) -> None:
+def _programs(folder: Path, compiler: str, sources: str = "a") -> None:
     """What `build net` leaves, as far as deploying knows: a program that says its CPU, for the bench and all else."""
     folder.mkdir(parents=True)
     (folder / "said.c").write_text(
@@ -314,7 +314,8 @@ def _programs(folder: Path, compiler: str) -> None:
     subprocess.run([compiler, "-static", "-o", folder / "said", folder / "said.c"], check=True, timeout=60)
     for name in set(builds.NET.values()):
         shutil.copy(folder / "said", folder / name)
-    (folder / "build.json").write_text(json.dumps({"build_id": f"b{compiler.partition('-')[0]}"}))
+    record = {"build_id": f"b{compiler.partition('-')[0]}", "inputs": {"sources": sources, "compiler": compiler}}
+    (folder / "build.json").write_text(json.dumps(record))
 
 
 @pytest.mark.skipif(not all(map(shutil.which, CROSS_TOOLS)), reason=f"needs {', '.join(CROSS_TOOLS)}")
@@ -337,6 +338,10 @@ def test_a_host_with_another_cpu_gets_what_was_built_for_it(tmp_path: Path) -> N
 
     with pytest.raises(InputErrors, match=f"n2: has a CPU of kind {CROSS}.*r2cc build net --cpu {CROSS}"):
         planned("net")
+    _programs(layout.for_cpu(CROSS).net, CROSS_TOOLS[0], "older")
+    with pytest.raises(InfraError, match=f"built for {CROSS} is of other sources"):
+        planned("auto")
+    shutil.rmtree(layout.for_cpu(CROSS).net)
     _programs(layout.for_cpu(CROSS).net, CROSS_TOOLS[0])
     with pytest.raises(InputErrors, match="makes one for --build net"):
         planned("nccl")
