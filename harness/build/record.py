@@ -43,14 +43,6 @@ def known(folder: Path) -> dict[str, Any]:
     return found
 
 
-def of_same_sources(builds: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether these (build.json) differ at most in their compiler and its flags, as builds for two kinds of CPU do."""
-    found = [build.get("inputs") for build in builds]
-    apart = ("compiler", "flags", "cuda_include")
-    of = [{name: value for name, value in (each or {}).items() if name not in apart} for each in found]
-    return all(of) and all(each == of[0] for each in of)
-
-
 def is_current(folder: Path, inputs: Mapping[str, Any], key: str, paths: Iterable[Path]) -> bool:
     """True if build.json names the same inputs, and under `key` these files, which are still as make left them."""
     try:

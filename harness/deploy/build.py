@@ -11,9 +11,9 @@ from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.build import record
 from harness.deploy import places
 from harness.errors import UsageError
+from harness.files.sources import of_same_sources
 from harness.repo import CPUS, Installed, Layout
 
 NET = {
@@ -80,9 +80,10 @@ def for_machines(layout: Layout, what: str, ours: Build) -> Callable[[str], Buil
         if what == "nccl" or machine == platform.machine() or machine not in CPUS or isinstance(layout, Installed):
             return ours
         other = layout.for_cpu(machine)
-        if not (other.net / record.FILE).is_file():
+        files = [of.net / "build.json" for of in (layout, other)]
+        if not files[1].is_file():
             return ours
-        if not record.of_same_sources([record.known(layout.net), record.known(other.net)]):
+        if not of_same_sources(json.loads(file.read_text()) for file in files):
             why = f"the net built for {machine} is of other sources than ours"
             raise UsageError(why, f"r2cc build net --cpu {machine}")
         return net(other)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.build.record import of_same_sources
 from harness.errors import InputErrors, UsageError
+from harness.files.sources import of_same_sources
 from harness.hosts.survey import Survey
 from harness.sites.inventory_file import ClusterHost
 from harness.sites.site import PlannedNic
