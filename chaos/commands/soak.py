@@ -6,7 +6,7 @@ import secrets
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,7 @@ from harness.commands.values import yaml_with
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
+    from chaos.experiment.model import Experiment
     from chaos.soak.draw import Shape
     from chaos.soak.judge import Report
     from chaos.testbed.launch import Benches
@@ -107,8 +108,6 @@ def soak(
     from chaos.soak.resume import BEDS, earlier, same_build, same_workload
     from chaos.soak.run import Request, Soak
     from chaos.testbed.beds import KeptBed, open_bed
-    from chaos.testbed.hostbench import built
-    from chaos.testbed.workbench import bench_for
     from harness.files import rundir
     from harness.progress import show
     from harness.sites.inventory import parse
@@ -123,12 +122,7 @@ def soak(
     shapes = [own] if own is not None else VM_SHAPES if bed == "vm" else SHAPES
     if before is not None:
         same_workload(before, shapes[0].under)
-    bench: Benches
-    if own is None or own.under is None:
-        bench, build = built(quiet=as_json or quiet)
-    else:
-        opened = bench_for(own.under, parse("lab"), python, share=share_gpus, quiet=as_json or quiet)
-        bench, build = click.get_current_context().with_resource(opened)
+    bench, build = _bench(shapes[0].under, python, share=share_gpus, quiet=as_json or quiet)
     if before is not None:
         same_build(before, build)
     directory = rundir.create(out, "soak") if resume is None else rundir.RunDir(resume)
@@ -161,6 +155,18 @@ def soak(
         click.echo(dumped(replace(report, fates=None), 1))
     click.echo(directory.shown(), err=as_json)
     return report.exit_code
+
+
+def _bench(own: Experiment | None, python: str | None, *, share: bool, quiet: bool) -> tuple[Benches, dict[str, Any]]:
+    """What runs the ranks, until the command ends, and what it was built of."""
+    from chaos.testbed.hostbench import built
+    from chaos.testbed.workbench import bench_for
+    from harness.sites.inventory import parse
+
+    if own is None:
+        return built(quiet=quiet)
+    opened = bench_for(own, parse("lab"), python, share=share, quiet=quiet)
+    return click.get_current_context().with_resource(opened)
 
 
 def _shape_under(file: Path, bed: str, arm: str) -> Shape:

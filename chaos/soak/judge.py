@@ -88,9 +88,10 @@ class Report:
     """The experiment whose topology and workload it has; None: those of the soak."""
 
 
-def failure(lines: Sequence[Line], ranks: int) -> str | None:
-    """Why a round failed; None: every rank ended well, in good time, and every byte was right."""
-    return _wrong(lines) or _slow(lines) or _unfinished(lines, ranks)
+def failure(lines: Sequence[Line], ranks: int, *, own: bool = False) -> str | None:
+    """Why a round failed; None: every rank ended well, in good time, and every byte was right. `own`: of somebody's own
+    workload, whose iterations and warm-up may take longer."""
+    return _wrong(lines) or _slow(lines, own=own) or _unfinished(lines, ranks)
 
 
 def _wrong(lines: Sequence[Line]) -> str | None:
@@ -101,20 +102,21 @@ def _wrong(lines: Sequence[Line]) -> str | None:
     )
 
 
-def _slow(lines: Sequence[Line]) -> str | None:
-    slow = _stalled(lines)
+def _slow(lines: Sequence[Line], *, own: bool) -> str | None:
+    slow = _stalled(lines, own=own)
     if not slow or any(line["event"] == "log" and STANDSTILL in line["message"] for line in lines):
         return None
     return f"iteration {slow[0]['index']} took {_seconds(slow[0]):.0f} s: nothing was broken for so long"
 
 
-def _stalled(lines: Sequence[Line]) -> list[Line]:
+def _stalled(lines: Sequence[Line], *, own: bool) -> list[Line]:
     commands = [line for line in lines if line["event"] == "command" and "started_ns" in line]
     slowest_s = max((float(line["t_ns"] - line["started_ns"]) / 1e9 for line in commands), default=0.0)
-    measured = [line for line in lines if line["event"] == "iteration" and line["index"] >= 0]
-    shortest_s = min(map(_seconds, measured), default=0.0)
-    most_s = max(STALLED_S, COMMANDS * slowest_s, OF_SHORTEST * shortest_s)
-    return [line for line in measured if _seconds(line) > most_s]
+    most_s = max(STALLED_S, COMMANDS * slowest_s)
+    found = [line for line in lines if line["event"] == "iteration" and not (own and line["index"] < 0)]
+    if own:
+        most_s = max(most_s, OF_SHORTEST * min(map(_seconds, found), default=0.0))
+    return [line for line in found if _seconds(line) > most_s]
 
 
 def _unfinished(lines: Sequence[Line], ranks: int) -> str | None:
@@ -138,14 +140,14 @@ def _seconds(line: Line) -> float:
     return float(line["end_ns"] - line["start_ns"]) / 1e9
 
 
-def failed_at_ns(lines: Sequence[Line]) -> int | None:
+def failed_at_ns(lines: Sequence[Line], *, own: bool = False) -> int | None:
     """When it was first seen: what was injected later is not to blame. A hang began when the last iteration did."""
     seen = [
         int(line["t_ns"])
         for line in lines
         if line["event"] == "error" or (line["event"] == "iteration" and line["wrong_elements"])
     ]
-    slow = [int(line["start_ns"]) + BLAME_NS for line in _stalled(lines)]
+    slow = [int(line["start_ns"]) + BLAME_NS for line in _stalled(lines, own=own)]
     moves = [int(line["t_ns"]) for line in lines if line["event"] in ("progress", "iteration")]
     return min(seen + slow, default=max(moves, default=None))
 

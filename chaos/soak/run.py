@@ -110,6 +110,7 @@ class Soak:
         self.tally = Tally.after(request.before)
         self._most_excused = self.tally.excused + EXCUSED_MAX
         self._failed: judge.Failure | None = None
+        self._own = request.shapes[0].under is not None
 
     def run(self) -> judge.Report:
         """Runs until time is up, a round fails, or Ctrl-C; returns what soak.json holds, whatever happened."""
@@ -191,7 +192,7 @@ class Soak:
             except InfraError as error:
                 why = error.message
         lines = list(read(path))
-        return lines, why or judge.failure(lines, len(plan.ranks))
+        return lines, why or judge.failure(lines, len(plan.ranks), own=self._own)
 
     def _status(self, now: str = "") -> str:
         """What counts for good never falls; `now`: what is under way, and may yet come to nothing."""
@@ -214,7 +215,7 @@ class Soak:
 
     def _shrunk(self, failure: judge.Failure, experiment: Experiment, lines: Sequence[Line]) -> judge.Failure:
         """Finds fewer faults that still fail, and writes them as an experiment; every better one at once."""
-        limit = judge.failed_at_ns(lines)
+        limit = judge.failed_at_ns(lines, own=self._own)
         before = judge.injected_before(lines, limit)
         faults = [fault for fault in experiment.faults if fault.id in before]
         attempts = Attempts(time.monotonic() + self._request.shrink_s)

@@ -122,6 +122,7 @@ void RecvConnection::answerFreeze() {
 
 namespace {
 constexpr int kNoTag = -1;
+constexpr int kTries = 50;  // a transport may take no request just now
 }  // namespace
 
 /// All of it is read into memory of our own, in the order in which it was sent, and handed over when NCCL asks. None is
@@ -153,7 +154,7 @@ std::optional<size_t> RecvConnection::readEarly(Lane& lane) {
   size_t room = largest_;
   int tag = kNoTag, done = 0, size = 0;
   void *mr = nullptr, *profiler = nullptr, *inner = nullptr;
-  for (int n = 0; n < kIdleTries && inner == nullptr; n++) {
+  for (int n = 0; n < kTries && inner == nullptr; n++) {
     if (net.irecv(lane.comm, 1, &data, &room, &tag, &mr, &profiler, &inner) != ncclSuccess) return std::nullopt;
   }
   if (inner == nullptr) return std::nullopt;

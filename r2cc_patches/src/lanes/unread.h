@@ -5,8 +5,8 @@
 
 namespace r2cc {
 
-/// What is here is here at once, but a transport may take no request just now, or have read more than it hands out.
-constexpr int kIdleTries = 50;
+/// What is here is here at once, but a transport may have read more than it hands out in one call.
+constexpr int kIdleTries = 4;
 
 inline int64_t unread(const Lane& lane) {
   return lane.inner.ops->unread == nullptr ? 0 : lane.inner.ops->unread(lane.comm);
