@@ -48,7 +48,7 @@ EXPERIMENT: dict[str, Any] = {
     "topology": {"hosts": 2, "nics": 2},
     "workload": {"bytes": 2 * 2**20, "iterations": 100000, "seconds": 20, "channels": 2, "warmup": 1, "timeout_s": 60},
     "faults": [
-        {"id": "halt", "kind": "stop", "rank": 1, "at": {"iteration": 3}, "duration_s": 0.5},
+        {"id": "halt", "kind": "stop", "rank": 1, "at": {"iteration": 3}, "duration_s": 2.0},
         {"id": "cut", "kind": "link_down", "host": "h1", "nic": "eth1", "duration_s": 2.0,
          "at": {"after": "halt", "event": "reverted", "ms": 100}},
     ],
@@ -170,8 +170,10 @@ def test_deploy_and_run(site: Site) -> None:
         assert phases == ["armed", "injected", "active", "reverted", "verified"]
     downs = [line for line in lines if line["event"] == "link" and not line["up"]]
     assert {(line["host"], line["nic"]) for line in downs} == {("worker-1", "eth1")}
-    stops = [line for line in lines if line["event"] == "iteration" and line["end_ns"] - line["start_ns"] > 4e8]
-    assert stops, "a stopped rank is seen by the others"
+    at = {line["phase"]: line for line in lines if line["event"] == "fault" and line["id"] == "halt"}
+    surely = at["reverted"]["before_ns"] - at["injected"]["after_ns"]  # kubectl may take a while for each
+    longest = max(line["end_ns"] - line["start_ns"] for line in lines if line["event"] == "iteration")
+    assert longest > max(0.7 * surely, 3e8), "a stopped rank is seen by the others"
 
 
 def test_what_pods_cannot_carry_is_said(site: Site) -> None:
