@@ -18,7 +18,7 @@ class Programs {
  public:
   Programs(const std::vector<bench::FlowPlan>& flows, const ProgramNet& net) : net_(net) {
     hosts_ = net.bytesPerUs.size() / static_cast<size_t>(net.nics);
-    freeAt_.assign(2 * net.bytesPerUs.size(), 0);
+    for (const double rate : net.bytesPerUs) freeAt_.insert(freeAt_.end(), 2, -net.burstBytes / rate);
     lanes_.resize(freeAt_.size());
     flows_.resize(flows.size());
     for (size_t i = 0; i < flows.size(); i++) add(flows[i], i);
@@ -141,9 +141,11 @@ class Programs {
     }
   }
 
-  /// Behind all that the NIC was given before.
+  /// Behind all that the NIC was given before. A token bucket: what it did not use it may use up at once.
   double passed(size_t way, uint32_t bytes) {
-    return freeAt_[way] = std::max(now_, freeAt_[way]) + bytes / net_.bytesPerUs[way / 2];
+    const double rate = net_.bytesPerUs[way / 2];
+    freeAt_[way] = std::max(now_ - net_.burstBytes / rate, freeAt_[way]) + bytes / rate;
+    return std::max(now_, freeAt_[way]);
   }
 
   void add(size_t way, const Event& event) {
@@ -181,7 +183,7 @@ class Programs {
 
   const ProgramNet& net_;
   size_t hosts_ = 0;
-  std::vector<double> freeAt_;
+  std::vector<double> freeAt_;            // when its bucket would be full again, less the bucket
   std::vector<std::vector<Rank>> flows_;  // by host
   std::vector<Connection> connections_;
   std::vector<size_t> waiting_;
@@ -215,7 +217,7 @@ double programUs(const Question& question, const State& state, const Bed& bed) {
   options.plan = running.plan();
   std::vector<bench::FlowPlan> flows = bench::flowsOf(options, question.topology.nics);
   std::vector<bench::RankNics> nics;
-  ProgramNet net{question.topology.nics, {}, question.cost.hopUs, bed.slots};
+  ProgramNet net{question.topology.nics, {}, question.cost.hopUs, bed.slots, static_cast<double>(bed.burstBytes)};
   for (int host = 0; host < state.hosts; host++) {
     nics.push_back(nicsOf(running.hosts(), host));
     for (const double left : nics.back().capacities) {

@@ -16,6 +16,7 @@ struct ProgramNet {
   std::vector<double> bytesPerUs;  // by host and NIC
   double latencyUs = 200;          // from the wire to the program that waits, and on
   int slots = 3;                   // messages of a connection that are on their way at most
+  double burstBytes = 0;           // that a NIC which was idle passes at once, each way: its token bucket
 };
 
 /// Until everything is over; kNever when it never is.
@@ -25,6 +26,7 @@ double runPrograms(const std::vector<bench::FlowPlan>& flows, const ProgramNet& 
 struct Bed {
   int flows = 2;  // connections of a part, from host to host
   int slots = 3;
+  int burstBytes = 0;  // of each NIC's token bucket, which is full at the start
 };
 
 /// The question's plan on what is left, its connections placed as the bench places them, each on one NIC.

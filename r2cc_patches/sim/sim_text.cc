@@ -218,12 +218,15 @@ std::string hitText(const Json& json) {
 }
 
 std::string programText(const Json& json) {
-  allowBeside(json, {"state", "flows", "slots"});
+  allowBeside(json, {"state", "flows", "slots", "burst_bytes"});
   Problems problems(kHint);
   const Question question = questionFrom(json, problems);
   const State state = stateFrom(json.at("state"), question.topology, problems);
   Bed bed;
-  Reader(json, problems).integer("flows", bed.flows, 1, 64).integer("slots", bed.slots, 1, 64);
+  Reader(json, problems)
+      .integer("flows", bed.flows, 1, 64)
+      .integer("slots", bed.slots, 1, 64)
+      .integer("burst_bytes", bed.burstBytes, 0, 1 << 30);
   if (question.op != "allreduce") problems.add("programs are of an allreduce");
   if (question.ranksPerNode > 1 || question.groups > 1) problems.add("programs have one rank a host and one group");
   problems.raise();

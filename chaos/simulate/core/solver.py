@@ -199,10 +199,18 @@ class Solver:
         return self._hits[key]
 
     def program_us(
-        self, bytes: int, nodes: Sequence[Capacities], schedule: str, *, flows: int, slots: int = 3
+        self,
+        bytes: int,
+        nodes: Sequence[Capacities],
+        schedule: str,
+        *,
+        flows: int,
+        slots: int = 3,
+        burst_bytes: int = 0,
     ) -> float:
         """An all-reduce as the host bench runs it: the plan's messages one by one, each connection on the NIC where the
-        bench places it, queues in order. `flows`: connections of a part; `slots`: messages on their way on each."""
+        bench places it, queues in order. `flows`: connections of a part; `slots`: messages on their way on each;
+        `burst_bytes`: what a NIC's token bucket holds."""
         left = [(place, left) for place, left in enumerate(nodes) if left != self._whole]
         request = {
             **self._question(Case("allreduce", bytes, len(nodes), (), schedule)),
@@ -210,6 +218,7 @@ class Solver:
             "state": {"hosts": len(nodes), "left": left},
             "flows": flows,
             "slots": slots,
+            "burst_bytes": burst_bytes,
         }
         return _us(ask(request, self._library)["time_us"])
 

@@ -2,7 +2,7 @@
 
 A ring is spread by the net and computed as a fluid. Other schedules run as the bench's programs, on the NICs where it
 places them: message by message. Nothing here is fitted to
-these rows: costs are the lab's profile, MTU and slots the bench's and the lab's."""
+these rows: costs are the lab's profile; MTU, token buckets and slots are the lab's and the bench's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from chaos.simulate.core.solver import Capacities, Shape, Solver
 from chaos.simulate.validate.checks import Check, near
+from harness.lab.plan import shaping
 from harness.schedules.costs import model
 
 WITHIN = 0.05
@@ -24,6 +25,7 @@ LAB = ("lab-0.2gbit.json", "lab-0.1gbit-two-cores.json", "lab-0.1gbit-two-cores-
 SLOTS = 3
 """Chunks in flight a connection, of runs that do not say."""
 STEMS = dict(zip(LAB, ("", "", "afterwards, ", "afterwards, quiet, "), strict=True))
+MTU = 9000
 WORKERS = 2
 RING = "ring"
 
@@ -87,7 +89,8 @@ def time_us(asked: Asked) -> float:
     nodes = [(1.0,) * asked.nics] * asked.hosts
     nodes[1 : 1 + asked.degraded] = [left] * asked.degraded  # h1, and h2 beside it
     if asked.flows:
-        return solver.program_us(asked.bytes, nodes, asked.schedule, flows=asked.flows)
+        burst = shaping(asked.rate_gbit, MTU).burst_bytes
+        return solver.program_us(asked.bytes, nodes, asked.schedule, flows=asked.flows, burst_bytes=burst)
     return solver.collective("allreduce", asked.bytes, nodes, asked.schedule).time_us
 
 
@@ -134,8 +137,10 @@ def known_miss(run: Mapping[str, Any], file: str) -> str:
         return "three chunks in flight for seven NICs take 1.25 to 1.30, seven 1.15 to 1.17: a ring is a fluid here"
     if nics == 8 and file == LAB[0]:
         return "six labs side by side on one machine; alone, chains and OptCC of eight NICs are within 5 %"
+    if nics == 8 and file in LAB[1:3] and run["runs"] == "chain":
+        return "chains over eight NICs on two cores that were 79 % busy: 6 % slower than simulated; not explained"
     if run["runs"] == "published" and run["case"] == "8x2-two":
-        return "six hubs in turns before two degraded hosts: 8 to 16 % faster than message by message, not explained"
-    if run["runs"] == "chain_fixed" and run["case"] in ("4x8", "5x4"):
+        return "six hubs in turns before two degraded hosts: up to 6 % faster than message by message, not explained"
+    if run["runs"] == "chain_fixed" and run["case"] in ("4x4", "4x8", "5x4"):
         return "one chain beside a ring: from run to run 1.30 to 1.44 (5 x 4), each of them steady; not explained"
     return ""
