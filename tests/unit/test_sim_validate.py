@@ -15,6 +15,7 @@ from chaos.simulate.validate import checking, checks
 from chaos.simulate.validate import formulas as validate_formulas
 from chaos.simulate.validate import lab as validate_lab
 from harness.build import build_net
+from harness.lab.plan import shaping
 from harness.progress import silent
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
@@ -45,6 +46,15 @@ def test_every_row_of_the_lab_that_is_not_void_is_there() -> None:
                 run["schedule"] != "healthy" and not run["void"] and run["case"] not in void for run in one["runs"]
             )
     assert rows == sum(check.name.startswith("lab ") for check in checking.run_checks())
+
+
+def test_the_buckets_are_those_of_the_lab() -> None:
+    rates = {
+        one["settings"]["rate_gbit"]
+        for file in validate_lab.LAB
+        for one in json.loads(validate_lab.raw(file).read_text())["sets"]
+    }
+    assert {shaping(rate, 9000).burst_bytes for rate in rates} == {validate_lab.BURST_BYTES}
 
 
 def test_a_simulator_that_is_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
