@@ -15,7 +15,8 @@ ours       R2CC_MODE=3, the same NICs taken for failed: what the planner chooses
 reranked   the same, rings in another order alone (R2CC_SCHEDULE=reranked)
 tree       the same, double trees alone (R2CC_SCHEDULE=tree)
 own_tree   NCCL's own double tree (NCCL_ALGO=Tree, R2CC_MODE=2), on balanced paths
-light_slots  the same under R2CC_MODE=3 without a schedule: hosts that lost NICs have its light slots
+light_slots  the same under R2CC_MODE=3 without a schedule: hosts that lost NICs have its light slots. h0 and h3 have
+           them as it is, so take h1 or h2: --down h1:eth0
 ours@BYTES the same with another least chunk (R2CC_CHAIN_CHUNK_BYTES)
 idle       R2CC_MODE=3, nothing broken: what the schedules cost while they are not needed
 published  the same NICs taken for failed; the published schedule, out of torch's collectives (published.py)
@@ -54,6 +55,8 @@ PIECES = 16
 JOBS = ("healthy", "balance", "chosen", "ours", "idle", "reranked", "tree", "own_tree", "light_slots", "published")
 DEFAULT = ("healthy", "balance", "chosen", "ours", "idle")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
+LIGHT_AS_IT_IS = {"h0", f"h{HOSTS - 1}"}
+"""What has a light slot of NCCL's own double tree over an even number of hosts, whatever they lost."""
 ONE, APART = "h0:eth0", "h1:eth0,h2:eth3"
 """One NIC; and different ones of two hosts that are neighbours in NCCL's rings."""
 AIMS = {
@@ -162,11 +165,13 @@ def published(nics: int) -> float:
 
 def figures(nics: int, gpus: int, op: str, lost_nics: str, entries: Sequence[Json]) -> list[Figure]:
     """Each job over the healthy ring, with its bound; ours also over balance."""
-    least, balance = bounds(nics, gpus, op, lost_of(lost_nics, nics))
+    lost = lost_of(lost_nics, nics)
+    least, balance = bounds(nics, gpus, op, lost)
     aims = {"ours": least, "balance": balance, "chosen": balance, "idle": 1.0, "published": published(nics)}
     aims["reranked"] = aims["tree"] = least
     ring = 2 * (HOSTS * gpus - 1) / (HOSTS * gpus)  # what the healthy ring carries; a double tree 2, in a light slot 1
-    aims |= {"own_tree": 2 * balance / ring, "light_slots": max(balance, 2) / ring}
+    slow = max(1 / (1 - len(gone) / nics) * (1 if host in LIGHT_AS_IT_IS else 2) for host, gone in lost.items())
+    aims |= {"own_tree": max(slow, 2) / ring, "light_slots": max(balance, 2) / ring}
     one = gpus == 1 and lost_nics == ONE and op == "all_reduce"
     found = []
     for entry in entries:
@@ -215,7 +220,10 @@ def main(
     names = chosen.split(",")
     if any(job.partition("@")[0] not in JOBS for job in names) or names[0] != "healthy":
         raise click.BadParameter(f"healthy first, then any of {', '.join(JOBS[1:])}", param_hint="--jobs")
-    lost_of(lost_nics, nics)  # else an error, before anything is started
+    lost = lost_of(lost_nics, nics)  # else an error, before anything is started
+    if "light_slots" in names and lost.keys() <= LIGHT_AS_IT_IS:
+        words = "h0 and h3 have light slots of NCCL's tree as it is, so light_slots can change nothing: take h1 or h2"
+        raise click.BadParameter(words, param_hint="--down")
     if (with_cut or "published" in names) and (op != "all_reduce" or lost_nics != ONE):
         raise click.UsageError(f"job published and --cut take --op all_reduce and --down {ONE}")
     failed = 0

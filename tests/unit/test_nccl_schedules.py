@@ -48,12 +48,26 @@ def test_bounds_of_degraded_hosts(op: str, nics: int, down: str, expected: tuple
 
 
 @pytest.mark.parametrize(
-    "words", [["--down", "h4:eth0"], ["--down", "h0:eth0,h0:eth1"], ["--op", "all_gather", "--cut"]]
+    "words",
+    [
+        ["--down", "h4:eth0"],
+        ["--down", "h0:eth0,h0:eth1"],
+        ["--op", "all_gather", "--cut"],
+        ["--jobs", "healthy,own_tree,light_slots"],
+        ["--jobs", "healthy,light_slots", "--down", "h0:eth0,h3:eth1"],
+    ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_starts(words: list[str]) -> None:
     result = CliRunner().invoke(nccl_schedules.main, words)
     assert result.exit_code == 2
     assert "--down" in result.output or "--cut" in result.output
+
+
+@pytest.mark.parametrize(("down", "own"), [("h0:eth0", 4 / 3), ("h1:eth0", 8 / 3)])
+def test_a_host_that_has_a_light_slot_as_it_is_costs_the_tree_nothing(down: str, own: float) -> None:
+    entry = {"bytes": 1 << 26, "us": {"healthy": [MS] * 6, "own_tree": [MS] * 6, "light_slots": [MS] * 6}}
+    found = {figure.name.split()[0]: figure.bound for figure in nccl_schedules.figures(2, 1, "all_reduce", down, [entry])}
+    assert found == pytest.approx({"own_tree": own, "light_slots": 4 / 3})
 
 
 def test_what_was_measured_is_written_beside_what_the_machine_is(
