@@ -66,7 +66,9 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(words: list[s
 @pytest.mark.parametrize(("down", "own"), [("h0:eth0", 4 / 3), ("h1:eth0", 8 / 3)])
 def test_a_host_that_has_a_light_slot_as_it_is_costs_the_tree_nothing(down: str, own: float) -> None:
     entry = {"bytes": 1 << 26, "us": {"healthy": [MS] * 6, "own_tree": [MS] * 6, "light_slots": [MS] * 6}}
-    found = {figure.name.split()[0]: figure.bound for figure in nccl_schedules.figures(2, 1, "all_reduce", down, [entry])}
+    found = {
+        figure.name.split()[0]: figure.bound for figure in nccl_schedules.figures(2, 1, "all_reduce", down, [entry])
+    }
     assert found == pytest.approx({"own_tree": own, "light_slots": 4 / 3})
 
 
