@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import arms_option, json_option, quiet_option
+from harness.commands.options import FilePath, arms_option, json_option, quiet_option
 from harness.files.writing import check_writable, write_whole
 from harness.schemas import dumped
 from reports.commands.runs import store_option
@@ -21,7 +21,7 @@ baseline_option = click.option("--baseline", default="main", help="The name of t
 policy_option = click.option(
     "--policy",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FilePath(dir_okay=False),
     help="Which series are judged (docs/howto/ci.md).",
 )
 
@@ -109,7 +109,7 @@ def show(baseline: str, store: Path, as_json: bool) -> None:
 @policy_option
 @baseline_option
 @click.option("--history", "of_history", is_flag=True, help="Look for lasting changes in all stored runs instead.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
+@click.option("--out", type=FilePath(dir_okay=False), help="Write the judgement there, as JSON.")
 @store_option
 @json_option("Print the judgement as JSON.")
 @quiet_option(given=False)
@@ -163,20 +163,16 @@ def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
 
 
 @ci.command()
-@click.argument("experiment", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--before", required=True, type=click.Path(exists=True, path_type=Path), help="The checkout without the change."
-)
-@click.option(
-    "--after", required=True, type=click.Path(exists=True, path_type=Path), help="The checkout with the change."
-)
+@click.argument("experiment", type=FilePath(exists=True, dir_okay=False))
+@click.option("--before", required=True, type=FilePath(exists=True), help="The checkout without the change.")
+@click.option("--after", required=True, type=FilePath(exists=True), help="The checkout with the change.")
 @click.option(
     "--times", type=click.IntRange(1, 1000), default=12, envvar="R2CC_CI_TIMES", show_envvar=True,
     help="How many runs of each checkout.",
 )  # fmt: skip
 @arms_option()
 @policy_option
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
+@click.option("--out", type=FilePath(dir_okay=False), help="Write the judgement there, as JSON.")
 @store_option
 @json_option("Print the judgement as JSON.")
 @quiet_option()
@@ -215,7 +211,7 @@ def turns(
 
 
 @ci.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=FilePath(exists=True, dir_okay=False))
 @click.option("--format", "kind", type=click.Choice(["md", "junit"]), default="md", help="What to write.")
 def report(file: Path, kind: str) -> None:
     """Render what `gate --out FILE` wrote: Markdown for a pull request, JUnit for a CI server.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import ExperimentPath, json_option, quiet_option
+from harness.commands.options import ExperimentPath, FilePath, json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.commands.values import yaml_with
 from harness.schemas import dumped
@@ -39,7 +39,7 @@ goes on with them.
 @click.argument("file", type=ExperimentPath(), shell_complete=yaml_with(b"cells"))
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FilePath(file_okay=False),
     required=True,
     help="The campaign's folder; it is kept between calls.",
 )

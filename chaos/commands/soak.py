@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import ExperimentPath, json_option, out_option, quiet_option
+from harness.commands.options import ExperimentPath, FilePath, json_option, out_option, quiet_option
 from harness.commands.values import yaml_with
 from harness.schemas import dumped
 
@@ -27,7 +27,7 @@ VM = "vm:2x2"
 @click.command()
 @click.option(
     "--resume",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FilePath(file_okay=False),
     metavar="DIR",
     help="Go on with the soak in this folder: its seed, arm, bed and round length, from its next round on.",
 )

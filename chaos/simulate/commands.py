@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.commands.options import ExperimentPath, changes_of, json_option, out_option, quiet_option, set_option
+from harness.commands.options import (
+    ExperimentPath,
+    FilePath,
+    changes_of,
+    json_option,
+    out_option,
+    quiet_option,
+    set_option,
+)
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -85,7 +93,7 @@ def run(
 @common
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FilePath(file_okay=False),
     required=True,
     help="The run directory; it is kept between calls.",
 )
@@ -203,9 +211,7 @@ def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
 
 @sim.command()
 @common
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write the trace to."
-)
+@click.option("--out", type=FilePath(dir_okay=False), required=True, help="The file to write the trace to.")
 @click.option("--trace", "number", type=click.IntRange(0), default=0, help="Which of the traces to write, from 0.")
 @click.option("--point", type=click.IntRange(0), default=0, help="Which point of the axes it is for, from 0.")
 def faults(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.commands.options import json_option, nccl_option, quiet_option
+from harness.commands.options import FilePath, json_option, nccl_option, quiet_option
 from harness.schemas import dumped
 
 STOCK = "Fail unless the build exports the same symbols as this libnccl."
@@ -79,7 +79,7 @@ def net(
 @click.option(
     "--funcs", metavar="TEXT", help="Kernels to build, as NCCL's ONLY_FUNCS. Keep SendRecv in it. Without it: all."
 )
-@click.option("--stock", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=STOCK)
+@click.option("--stock", metavar="FILE", type=FilePath(exists=True, dir_okay=False), help=STOCK)
 @click.option("--source", metavar="PATH", help="NCCL's source, as for `r2cc fork fetch`.")
 @nccl_option()
 @json_option("Print the result as JSON.")
@@ -127,7 +127,7 @@ def nccl(
 @click.option(
     "--mpi",
     metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=FilePath(exists=True, file_okay=False),
     help="Build with the MPI in this folder.",
 )
 @json_option("Print the result as JSON.")

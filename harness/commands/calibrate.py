@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import FilePath, json_option
 from harness.errors import UsageError
 from harness.schemas import dumped
 
@@ -31,7 +31,7 @@ Exit codes: 0 fitted, 2 rows that determine nothing, 3 the measurement in the la
 
 
 @click.command(epilog=EXAMPLES, short_help="Fit the planner's costs to rows of nccl-tests, or to NCCL's own table.")
-@click.argument("files", nargs=-1, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, type=FilePath(dir_okay=False))
 @click.option("--lab", "in_lab", is_flag=True, help="Measure in the lab: all-reduces of the host bench, a minute.")
 @click.option("--nics", type=click.IntRange(1, 64), default=1, help="How many NICs each node has.")
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0, 1e6, min_open=True), required=True,
@@ -44,7 +44,7 @@ Exit codes: 0 fitted, 2 rows that determine nothing, 3 the measurement in the la
 )
 @click.option("--base", metavar="FILE|PROFILE", help="What rows do not determine is taken from here.")
 @click.option("--name", default="calibrated", help="How the costs are called.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Where the file of costs is written.")
+@click.option("--out", type=FilePath(dir_okay=False), help="Where the file of costs is written.")
 @json_option("Print the file of costs (harness/schemas/costs.schema.json).")
 def calibrate(
     *, files: tuple[Path, ...], in_lab: bool, nics: int, rate_gbit: float, gpus: int | None, algorithm: str | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import FilePath, json_option
 from harness.commands.watched import folder_of, status_option
 from harness.errors import UsageError
 from harness.schemas import dumped
@@ -34,7 +34,7 @@ JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 @status_option
 @click.option("--job", metavar="ID", help="Which job; without it SLURM_JOB_ID says it, else all are one.")
 @click.option(
-    "--into", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    "--into", type=FilePath(file_okay=False), metavar="DIR",
     help="Move the job's files there, to DIR/ID, which all hosts share, and report of all that lies there.",
 )  # fmt: skip
 @click.option(

@@ -34,23 +34,32 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older v
         return found
 
 
-class ExperimentPath(click.Path):
-    """A file or folder; `experiments/...` is found in the wheel, too (harness.repo.shipped)."""
+class FilePath(click.Path):
+    """A file or folder, as a Path. An empty word, as of a variable that is not set, names none: it is not '.'."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
+    def __init__(self, **checks: bool) -> None:
+        super().__init__(path_type=Path, **checks)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if not str(value):
+            self.fail("an empty word names no file or folder; the current folder is '.'", param, ctx)
+        return Path(str(super().convert(value, param, ctx)))
+
+
+class ExperimentPath(FilePath):
+    """A file or folder; `experiments/...` is found in the wheel, too (harness.repo.shipped)."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         from harness.repo import shipped
 
-        return shipped(Path(str(super().convert(value, param, ctx))))
+        return shipped(super().convert(value, param, ctx))
 
 
 def out_option(command: F) -> F:
     """`--out`, of commands that make a run."""
     return click.option(
         "--out",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=FilePath(file_okay=False),
         default=Path("runs"),
         help="Where the run directory is made.",
     )(command)

@@ -11,7 +11,7 @@ import click
 
 from harness.commands import launch as launch_cmd
 from harness.commands.launcher_option import LauncherType
-from harness.commands.options import json_option, quiet_option
+from harness.commands.options import FilePath, json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped
 from harness.workloads.nccltests.spec import OPS
@@ -30,7 +30,7 @@ def common(command: F) -> F:
         click.option("--dry-run", is_flag=True, help="Print the command; start nothing."),
         click.option(
             "--library",
-            type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+            type=FilePath(exists=True, dir_okay=False, resolve_path=True),
             help="The NCCL to preload. Without it: what `r2cc build nccl` made.",
         ),
         click.option("--mode", type=click.IntRange(0, 3), default=2, help=launch_cmd.MODE_HELP),
@@ -64,7 +64,7 @@ run.add_command(launch_cmd.bench)
 @click.option(
     "--bin",
     "folder",
-    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
+    type=FilePath(file_okay=False, resolve_path=True),
     help="Where its programs are. Without it: what `r2cc build nccl-tests` made.",
 )
 @click.option("--gpus", type=click.IntRange(1, 64), default=1, help="How many GPUs of each host.")
@@ -203,7 +203,7 @@ def vllm_bench(*, model: str, more: tuple[str, ...], dry_run: bool, **numbers: i
 @click.argument("script", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(
     "--hostfile",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FilePath(exists=True, dir_okay=False),
     help="The file of hosts and their slots.",
 )
 @click.option("--gpus", type=click.IntRange(1, 64), help="How many GPUs of each host to use. Without it: all.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option, quiet_option
+from harness.commands.options import FilePath, json_option, quiet_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Exit codes: 0 read and shown, 2 a file is not a dump, is cut off or too new, or 
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=FilePath())
 @click.option(
     "--around",
     type=click.Choice(["stall", "failover", "none"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from harness.commands.options import json_option, quiet_option
+from harness.commands.options import FilePath, json_option, quiet_option
 from harness.config.plain import printable
 from harness.errors import InfraError, R2ccError, UsageError
 from reports.commands.runs import store_option
@@ -29,7 +29,7 @@ def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> 
 
 
 @click.command("report")
-@click.argument("directories", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("directories", metavar="RUN...", nargs=-1, required=True, type=FilePath())
 @store_option
 @click.option(
     "--format",
@@ -40,7 +40,7 @@ def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> 
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FilePath(file_okay=False),
     help="Write files here instead of into each run directory.",
 )
 @click.option(

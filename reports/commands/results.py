@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option, quiet_option
+from harness.commands.options import FilePath, json_option, quiet_option
 
 if TYPE_CHECKING:
     from reports.scoreboard.board import Board, Cell
@@ -28,9 +28,7 @@ def results() -> None:
 
 
 def _board_argument(command: click.decorators.FC) -> click.decorators.FC:
-    return click.argument("board", metavar="[FILE]", required=False, type=click.Path(path_type=Path, dir_okay=False))(
-        command
-    )
+    return click.argument("board", metavar="[FILE]", required=False, type=FilePath(dir_okay=False))(command)
 
 
 def _opened(path: Path | None) -> tuple[Board, Path, Shelf]:
@@ -109,13 +107,11 @@ def _chosen(board: Board, names: str | None) -> list[Cell]:
 @results.command("render")
 @_board_argument
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where a page is not what it would be.")
-@click.option(
-    "--html", "html_file", type=click.Path(path_type=Path, dir_okay=False), help="Write a page for browsers, too."
-)
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all figures, too.")
+@click.option("--html", "html_file", type=FilePath(dir_okay=False), help="Write a page for browsers, too.")
+@click.option("--csv", "csv_file", type=FilePath(dir_okay=False), help="Write all figures, too.")
 @click.option(
     "--readme",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(dir_okay=False),
     help="The file that quotes it; the checkout's README.md.",
 )
 def render(board: Path | None, check: bool, html_file: Path | None, csv_file: Path | None, readme: Path | None) -> None:

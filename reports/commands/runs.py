@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.commands.options import json_option, quiet_option
+from harness.commands.options import FilePath, json_option, quiet_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def store_option(command: F) -> F:
     """The folder that every command of the store works on."""
     return click.option(
         "--store",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=FilePath(file_okay=False),
         default=Path("runs"),
         envvar="R2CC_STORE",
         help="Folder of run directories.",
@@ -241,7 +241,7 @@ def _remove(store: Path, chosen: Sequence[Entry]) -> int:
 
 
 @runs.command(name="import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=FilePath(), metavar="FILE...")
 @click.option("--name", required=True, help="The name of the experiment that they are runs of.")
 @click.option(
     "--kind",
@@ -261,7 +261,7 @@ def _remove(store: Path, chosen: Sequence[Entry]) -> int:
 )
 @click.option(
     "--degraded",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="FILE",
     help="What nccl-tests measured while NICs were missing. With one FILE it makes one run, whose report shows both.",
 )
@@ -319,7 +319,7 @@ TABLES = ("iterations", "samples", "gpus", "faults", "summary")
 @click.argument("names", nargs=-1, metavar="[RUN]...")
 @click.option("--format", "form", type=click.Choice(["csv", "parquet"]), default="csv", help="Of the files.")
 @click.option("--table", "tables", type=click.Choice(TABLES), multiple=True, help="Only this table; may be repeated.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the files.")
+@click.option("--out", type=FilePath(file_okay=False), required=True, help="Folder for the files.")
 @store_option
 @json_option()
 @quiet_option(given=False)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from harness.cli import cli
 from harness.commands.health import health
 from harness.schemas import problems
 from tests.unit.watch_files import nic, status, write
@@ -115,6 +116,25 @@ def test_a_folder_that_is_not_there_is_no_problem_of_the_host(tmp_path: Path) ->
     asked = ask(tmp_path / "none")
     assert asked.return_value == 0
     assert "no such folder" in asked.stderr
+
+
+@pytest.mark.parametrize("words", [["health"], ["metrics"], ["job-report", "--json"], ["drain", "h1:eth2"]])
+def test_a_dot_is_the_current_folder_and_an_empty_word_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    write(tmp_path, status(nic("eth0"), nic("eth2", "draining")))
+    monkeypatch.chdir(tmp_path)
+    folders = {"R2CC_STATUS_DIR": ".", "R2CC_CONTROL_DIR": "."}
+    by_variable = CliRunner().invoke(cli, words, env=folders)
+    write(tmp_path, status(nic("eth0"), nic("eth2", "draining")))  # still a fresh one
+    by_option = CliRunner().invoke(cli, [*words, "--status", "."], env={"R2CC_CONTROL_DIR": "."})
+    assert (by_variable.exit_code, by_option.exit_code) == (0, 0), by_option.output
+    assert by_variable.stdout == by_option.stdout
+    assert by_variable.stderr == by_option.stderr == ""  # the file there was found
+    option = "--control" if words[0] == "drain" else "--status"
+    assert "an empty word names no file" in CliRunner().invoke(cli, [*words, option, ""]).stderr
+    unset = CliRunner().invoke(cli, words, env=dict.fromkeys(folders, ""))
+    assert f"no folder is named: {option} DIR" in str(unset.exception)
 
 
 def test_no_folder_is_bad_usage(monkeypatch: pytest.MonkeyPatch) -> None:

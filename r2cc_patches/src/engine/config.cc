@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 namespace r2cc {
 namespace {
@@ -17,6 +19,15 @@ int64_t number(const char* name, int64_t fallback) {
 std::string text(const char* name) {
   const char* value = getenv(name);
   return value == nullptr ? "" : value;
+}
+
+/// The same folder also after the program has gone to another one.
+std::string folder(const char* name) {
+  const std::string given = text(name);
+  if (given.empty()) return given;
+  std::error_code unknown;
+  const std::filesystem::path absolute = std::filesystem::absolute(given, unknown);
+  return unknown ? given : absolute.lexically_normal().string();
 }
 
 }  // namespace
@@ -37,8 +48,8 @@ Config Config::fromEnvironment() {
   c.tls = text("R2CC_TLS");
   c.tlsSecretFile = text("R2CC_TLS_SECRET_FILE");
   c.hostId = text("NCCL_HOSTID");
-  c.statusDir = text("R2CC_STATUS_DIR");
-  c.controlDir = text("R2CC_CONTROL_DIR");
+  c.statusDir = folder("R2CC_STATUS_DIR");
+  c.controlDir = folder("R2CC_CONTROL_DIR");
   c.job = text("R2CC_JOB");
   if (c.job.empty()) c.job = text("SLURM_JOB_ID");
   c.quiet = number("R2CC_QUIET", 0) == 1;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/siphash.h"
 #include "check.h"
@@ -207,6 +208,22 @@ TEST(net_config_from_environment) {
     CHECK_EQ(Config::fromEnvironment().holdNs, msToNs(60000));
   }
   for (const char* name : names) unsetenv(name);
+}
+
+TEST(net_config_folders_stay_where_they_are_when_the_program_goes_elsewhere) {
+  const auto here = std::filesystem::current_path();
+  for (const char* name : {"R2CC_STATUS_DIR", "R2CC_CONTROL_DIR"}) {
+    const auto found = [name](const char* given) {
+      setenv(name, given, 1);
+      const Config config = Config::fromEnvironment();
+      unsetenv(name);
+      return name == std::string("R2CC_STATUS_DIR") ? config.statusDir : config.controlDir;
+    };
+    CHECK_EQ(found(""), "");
+    CHECK_EQ(found("/run/x"), "/run/x");
+    CHECK_EQ(found("sub/x"), here / "sub/x");
+    CHECK(std::filesystem::path(found(".")) / "x" == here / "x");
+  }
 }
 
 TEST(net_event_lines_are_json) {
