@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from harness.deploy import needs, remote
 from harness.deploy.build import Build, needed
-from harness.deploy.facts import HostFacts, too_full, unfit
+from harness.deploy.facts import OWN_PREFIX, HostFacts, too_full, unfit
 from harness.errors import InfraError, InputErrors
 from harness.files.scratch import scratch
 from harness.hosts.base import Host
@@ -142,7 +142,8 @@ def deploy(hosts: Mapping[str, Host], planned: Mapping[str, Planned], owner: str
     """Puts its build on every host: locks all, sends to all, then switches those that have it whole. A host on which it
     fails keeps what it had, the others are finished.
 
-    Raises InfraError, before anything is changed anywhere, when another controller is at work on one of them.
+    Raises InfraError, before anything is changed anywhere, when another controller is at work on one of them, and
+    InputErrors when hosts that need two builds share one folder.
     """
     token = remote.new_token()
     prefixes = {name: planned[name].facts.prefix for name in hosts}
@@ -150,6 +151,8 @@ def deploy(hosts: Mapping[str, Host], planned: Mapping[str, Planned], owner: str
         scratch("r2cc-deploy-") as folder,
         _all_locked(hosts, prefixes, owner, token) as locks,
     ):
+        if wrong := _sharing_in_vain(planned, locks):
+            raise InputErrors([*wrong, "nothing was copied to any host"])
         run = _Run(remote.Objects(folder), token, keep, told)
         sent = on_all(
             {name: partial(run.send, hosts[name], planned[name], lock.value) for name, lock in _good(locks).items()}
@@ -161,6 +164,19 @@ def deploy(hosts: Mapping[str, Host], planned: Mapping[str, Planned], owner: str
             }
         )
         return {name: _first(name, locks, sent, done) for name in hosts}
+
+
+def _sharing_in_vain(planned: Mapping[str, Planned], locks: Mapping[str, Outcome[str]]) -> list[str]:
+    """A line for each folder of hosts that need two builds: only one of them can be current."""
+    of: dict[str, list[str]] = {}
+    for name, lock in _good(locks).items():
+        of.setdefault(lock.value or name, []).append(name)
+    return [
+        f"{planned[first].facts.prefix} is one folder on hosts of two kinds of CPU: "
+        f"{', '.join(f'{name} ({planned[name].facts.machine})' for name in names)}; {OWN_PREFIX}"
+        for first, names in of.items()
+        if len({planned[name].build.name for name in names}) > 1
+    ]
 
 
 @contextmanager

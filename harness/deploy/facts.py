@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.deploy.needs import Needs, Version, parsed, shown
-from harness.repo import CPUS
+from harness.repo import CPUS, OF_ELF
 
 TOOLS = (
     "sh", "sha256sum", "flock", "timeout", "mv", "ln", "df", "sed", "grep", "sort", "comm", "head", "tail", "stat",
     "readlink", "sync", "du", "wc", "tr", "cat", "mkdir", "chmod", "touch", "id",
 )  # fmt: skip
 SPARE_BYTES = 32 << 20
+OWN_PREFIX = "give those of one kind another `prefix:` in the inventory"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class HostFacts:
     gzip: bool
     unsafe: tuple[str, ...] = ()
     """Folders and files there that others could change, and who owns them."""
+    built: str = ""
+    """For which kind of CPU what is current there was built, if it says so."""
 
 
 def parse(text: str) -> HostFacts:
@@ -66,6 +69,7 @@ def parse(text: str) -> HostFacts:
         previous=one("previous").removeprefix("builds/"),
         gzip="gzip" in said,
         unsafe=tuple(said.get("unsafe", [])),
+        built=OF_ELF.get(one("built").strip(), ""),
     )
 
 
@@ -84,6 +88,11 @@ def unfit(host: str, facts: HostFacts, needs: Needs) -> Iterator[str]:
         )
     else:
         yield from _too_old(host, facts, needs)
+        if facts.built and facts.built != facts.machine:
+            yield (
+                f"{host}: {facts.prefix}/current is for {facts.built}, and this CPU is {facts.machine}; if hosts of "
+                f"both kinds share that folder, {OWN_PREFIX}; else remove {facts.prefix}/current there"
+            )
     if facts.missing:
         yield f"{host}: lacks {', '.join(facts.missing)}"
     if facts.unwritable:

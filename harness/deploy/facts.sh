@@ -37,4 +37,5 @@ for name in current previous; do
     echo "foreign=$prefix/$name"
   fi
 done
+echo "built=$(od -An -tu2 -j18 -N2 "$prefix/current/lib/libr2cc_net.so" 2>/dev/null)"
 exit 0

@@ -14,6 +14,7 @@ from harness.errors import InfraError
 from harness.hosts import survey_rdma
 from harness.hosts.base import Host
 from harness.hosts.parallel import all_of
+from harness.repo import OF_ELF
 
 LIMIT_S = 30.0
 UNKNOWN = "UNKNOWN"
@@ -32,6 +33,8 @@ say cpu; sed -n '/^model name/{p;q;}' /proc/cpuinfo || uname -m
 say cores; getconf _NPROCESSORS_ONLN 2>/dev/null || nproc
 say memory; sed -n '/^MemTotal:/p' /proc/meminfo
 say kernel; uname -r
+say machine; uname -m
+say built; od -An -tu2 -j18 -N2 "$prefix/current/lib/libr2cc_net.so"
 say build; cat "$prefix/current/build.json"
 say end
 """.replace("RDMA", survey_rdma.SCRIPT.strip())
@@ -59,6 +62,9 @@ class Survey:
     """build.json of what is deployed; None: nothing is."""
     ports: Mapping[str, int] = field(default_factory=dict)
     """Port of that device by interface, where the device has several or it is not the first."""
+
+    alien: str = ""
+    """The kind of CPU for which what is deployed was built, where this host's is of another."""
 
     @property
     def build_id(self) -> str | None:
@@ -102,7 +108,13 @@ def parse(text: str) -> Survey:
         said["kernel"],
         json.loads(said["build"]) if said["build"].startswith("{") else None,
         _ports(lines),
+        _alien(said["machine"], said["built"]),
     )
+
+
+def _alien(machine: str, built: str) -> str:
+    found = OF_ELF.get(built.strip(), "")
+    return found if found != machine else ""
 
 
 def _nics(links: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -106,11 +106,17 @@ class Surveyed:
         return Path(self.surveys[host].prefix) / "current" / name
 
     def build(self) -> dict[str, Any]:
-        """build.json of what the hosts have, the first one's. UsageError when one has nothing, or other sources."""
+        """build.json of what the hosts have, the first one's. UsageError when one has nothing, other sources, or
+        what is for another CPU."""
         ids = {name: survey.build_id for name, survey in self.surveys.items()}
         without = [name for name, found in ids.items() if found is None]
         if without:
             raise UsageError(f"nothing is deployed on {_few(without)}", f"r2cc deploy --inventory {self.inventory}")
+        if alien := [name for name, survey in self.surveys.items() if survey.alien]:
+            there = self.surveys[alien[0]]
+            what = f"what is deployed in {there.prefix} on {_few(alien)} is for another CPU ({there.alien})"
+            hint = f"give them a `prefix:` of their own in the inventory, then r2cc deploy --inventory {self.inventory}"
+            raise UsageError(what, hint)
         if len(set(ids.values())) > 1 and not of_same_sources(survey.build or {} for survey in self.surveys.values()):
             what = "; ".join(
                 f"{found} on {_few([n for n in ids if ids[n] == found])}"

@@ -141,3 +141,6 @@ def test_builds_of_the_same_sources_for_two_kinds_of_cpu_go_together() -> None:
     assert _cluster(built("a", "g++"), built("b", "aarch64-g++")).build()["build_id"] == "a"
     with pytest.raises(UsageError, match="different builds: a on node1; b on node2"):
         _cluster(built("a", "g++"), built("b", "aarch64-g++", "older")).build()
+    with pytest.raises(UsageError, match=r"deployed in /p on node2 is for another CPU \(x86_64\)") as caught:
+        _cluster(SURVEY, replace(SURVEY, alien="x86_64")).build()
+    assert "a `prefix:` of their own" in caught.value.hint

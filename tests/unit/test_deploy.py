@@ -253,6 +253,13 @@ NEEDS = needs.Needs(frozenset({"x86_64"}), {"GLIBC": ((2, 31), "bin/a"), "GLIBCX
         ({"missing": ("flock",)}, NEEDS, "n1: lacks flock"),
         ({"unwritable": "/opt"}, NEEDS, "n1: /opt cannot be written (prefix /p)"),
         ({"system": "FreeBSD"}, NEEDS, "n1: runs FreeBSD, not Linux"),
+        ({"built": "x86_64"}, NEEDS, None),
+        (
+            {"built": "aarch64"},
+            NEEDS,
+            "n1: /p/current is for aarch64, and this CPU is x86_64; if hosts of both kinds share that folder, give "
+            "those of one kind another `prefix:` in the inventory; else remove /p/current there",
+        ),
         ({"foreign": ("/p/current",)}, NEEDS, "n1: /p/current is there and is no link of ours"),
     ],
 )
@@ -355,3 +362,15 @@ def test_a_host_with_another_cpu_gets_what_was_built_for_it(tmp_path: Path) -> N
         bench = str(tmp_path / name / "current" / "bin" / "r2cc_bench")
         said.append(subprocess.run([*before, bench], capture_output=True, text=True, check=True, timeout=20).stdout)
     assert said == [f"{platform.machine()}\n", f"{CROSS}\n"]
+    shared = tmp_path / "shared"
+    prefixes = dict.fromkeys(hosts, str(shared))
+    with pytest.raises(InputErrors) as both:
+        work.deploy(hosts, planned("auto"), "me", keep=3, told=lambda _host, _what: None)
+    kinds = {"n1": platform.machine(), "n2": CROSS}
+    assert both.value.errors[0].startswith(f"{shared} is one folder on hosts of two kinds of CPU: ")
+    assert all(f"{name} ({kinds[name]})" in both.value.errors[0] for name in hosts)
+    assert [*shared.glob("*/*")] == []
+    assert not (shared / "current").exists()
+    work.deploy({"n1": hosts["n1"]}, planned("auto"), "me", keep=3, told=lambda _host, _what: None)
+    with pytest.raises(InputErrors, match=f"n2: {shared}/current is for {kinds['n1']}, and this CPU is {CROSS}"):
+        planned("auto")

@@ -46,6 +46,10 @@ MemTotal:       1024 kB
 === kernel
 6.1.0
 
+=== machine
+x86_64
+=== built
+    62
 === build
 {{"build_id": "abc"}}
 
@@ -66,6 +70,8 @@ def test_everything_is_read() -> None:
         kernel="6.1.0",
         build={"build_id": "abc"},
     )
+    assert parse(SAID.replace("    62", "   183")).alien == "aarch64"
+    assert parse(SAID.replace("    62\n", "")).alien == ""
 
 
 @pytest.mark.parametrize("length", [0, 30, len(SAID) - 8])

@@ -169,7 +169,8 @@ def test_ipv6_alone_is_told_as_it_is() -> None:
 def test_the_whole_survey_tells_devices_and_ports() -> None:
     text = (
         "=== prefix\n/p\n=== connection\n\n=== settings\n\n=== addresses\n[]\n=== rdma\nm0 - 1 port\nm0 - 2 port\n"
-        "m0 eth1 2 gid\n=== cpu\nx\n=== cores\n1\n=== memory\nMemTotal: 1 kB\n=== kernel\n6\n=== build\n\n=== end\n"
+        "m0 eth1 2 gid\n=== cpu\nx\n=== cores\n1\n=== memory\nMemTotal: 1 kB\n=== kernel\n6\n"
+        "=== machine\nm\n=== built\n\n=== build\n\n=== end\n"
     )
     found = survey.parse(text)
     assert (found.devices, found.ports) == ({"eth1": "m0"}, {"eth1": 2})
