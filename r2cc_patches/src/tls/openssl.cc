@@ -39,7 +39,8 @@ constexpr int64_t kLastCallNs = msToNs(1000);  // of a call that is under way wh
 std::atomic<int> inside{0};
 std::atomic<bool> tornDown{false};
 
-/// Registered after what OpenSSL may have registered: it runs before that.
+/// It runs before what OpenSSL registered before it. So it is registered at the first use, for who ends the process
+/// while OpenSSL is being loaded, and again once that has registered what it will.
 void atExit() {
   tornDown = true;
   for (const int64_t until = nowNs() + kLastCallNs; inside > 0 && nowNs() < until;) std::this_thread::yield();
@@ -103,6 +104,8 @@ const OpenSsl& OpenSsl::get() {
 }
 
 OpenSsl::Use::Use() {
+  static const bool registered = std::atexit(atExit) == 0;
+  (void)registered;
   inside++;
   allowed_ = !tornDown;
   if (!allowed_) inside--;

@@ -100,7 +100,7 @@ struct OpenSsl {
 
   /// Finds and prepares the library; throws std::runtime_error, with what to do, where it is not there or is too old.
   static OpenSsl load(const char* library = "libssl.so.3");
-  /// The process's one. The first call may throw as load() does, and so does each after it.
+  /// The process's one, for who holds a Use. The first call may throw as load() does, and so does each after it.
   static const OpenSsl& get();
   /// What OpenSSL last said on this thread, for the log; empty: nothing.
   std::string lastError() const;

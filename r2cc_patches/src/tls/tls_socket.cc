@@ -17,6 +17,13 @@ constexpr const char* kIdentity = "r2cc";  // says nothing: each socket knows it
 constexpr size_t kAtOnce = 64 << 10;       // bytes for one call of the kernel's: four records
 constexpr size_t kReadBuffer = 80 << 10;   // as much, with what records add
 
+/// Of no use where the process ends.
+const OpenSsl& loaded() {
+  static const OpenSsl none;
+  const OpenSsl::Use use;
+  return use ? OpenSsl::get() : none;
+}
+
 TlsSocket* ownerOf(const OpenSsl& openSsl, const Ssl* ssl) {
   return static_cast<TlsSocket*>(openSsl.SSL_get_ex_data(ssl, 0));
 }
@@ -96,7 +103,7 @@ void TlsSocket::prepare() {
 }
 
 TlsSocket::TlsSocket(int fd, const TlsKey& key, bool connects, uint64_t bytesAKey)
-    : openSsl_(OpenSsl::get()), fd_(fd), key_(key), bytesAKey_(bytesAKey) {
+    : openSsl_(loaded()), fd_(fd), key_(key), bytesAKey_(bytesAKey) {
   const OpenSsl::Use use;
   if (!use) return;
   ssl_ = openSsl_.SSL_new(Callbacks::context(connects));

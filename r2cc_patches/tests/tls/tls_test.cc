@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -18,19 +19,8 @@
 #include "rig/socket_pair.h"
 #include "scratch.h"
 #include "tls/crypto.h"
+#include "tls/openssl_values.h"
 #include "tls/tls_socket.h"
-
-#if __has_include(<openssl/ssl.h>)
-#include <openssl/evp.h>
-#include <openssl/ssl.h>
-using R2 = r2cc::OpenSsl;
-static_assert(R2::kNoAtExit == OPENSSL_INIT_NO_ATEXIT && R2::kTls13 == TLS1_3_VERSION);
-static_assert(R2::kSetMinimum == SSL_CTRL_SET_MIN_PROTO_VERSION && R2::kSetReadAhead == SSL_CTRL_SET_READ_AHEAD);
-static_assert(R2::kVerifyPeer == SSL_VERIFY_PEER && R2::kWantRead == SSL_ERROR_WANT_READ);
-static_assert(R2::kUpdateOurs == SSL_KEY_UPDATE_NOT_REQUESTED && R2::kFlush == BIO_CTRL_FLUSH);
-static_assert(R2::kRetryRead == (BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY));
-static_assert(R2::kGetTag == EVP_CTRL_AEAD_GET_TAG && R2::kSetTag == EVP_CTRL_AEAD_SET_TAG);
-#endif
 
 using namespace r2cc;
 using namespace r2cc::fake;
@@ -319,11 +309,20 @@ namespace {
 constexpr int kCode = 7;
 
 /// A program that uses OpenSSL itself, which is then torn down at exit, and leaves while a thread encrypts.
-[[noreturn]] void leaveWhileEncrypting(int afterMs) {
+[[noreturn]] void leaveWhileEncrypting(std::chrono::microseconds after) {
   void* library = dlopen("libssl.so.3", RTLD_NOW | RTLD_LOCAL);
   const auto init = reinterpret_cast<int (*)(uint64_t, const void*)>(dlsym(library, "OPENSSL_init_ssl"));
   if (init(0, nullptr) != 1) _exit(1);
-  std::thread([] {
+  const auto inThread = [](void (*work)()) {
+    std::thread([work] {
+      try {
+        work();
+      } catch (const std::runtime_error&) {
+        (void)pause();  // OpenSSL was gone before it was asked for
+      }
+    }).detach();
+  };
+  inThread([] {
     const Wire wire = newWire();
     Pair pair(wire.left.get(), wire.right.get(), kKey, kKey);
     pair.shake();
@@ -331,24 +330,25 @@ constexpr int kCode = 7;
     while (pair.pass(numbered(50000), into)) {
     }
     _exit(2);
-  }).detach();
-  std::thread([] {
+  });
+  inThread([] {
     while (true) {
       const Wire wire = newWire();
       Pair pair(wire.left.get(), wire.right.get(), kKey, kKey);
       if (!pair.shake() || !pair.works()) _exit(3);
     }
-  }).detach();
-  std::this_thread::sleep_for(std::chrono::milliseconds(afterMs));
+  });
+  std::this_thread::sleep_for(after);
   exit(kCode);  // NOLINT(concurrency-mt-unsafe): that is what is tried
 }
 
 }  // namespace
 
 TEST(net_tls_a_process_may_exit_while_threads_encrypt) {
-  for (int i = 0; i < 20; i++) {
+  for (int i = 0; i < 30; i++) {
     const pid_t child = fork();
-    if (child == 0) leaveWhileEncrypting(20 + i);
+    // At first OpenSSL is still being loaded.
+    if (child == 0) leaveWhileEncrypting(std::chrono::microseconds(i < 20 ? i * 150 : i * 1000));
     int status = 0;
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK(WIFEXITED(status));
