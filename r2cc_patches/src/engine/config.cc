@@ -23,7 +23,7 @@ std::string text(const char* name) {
 
 /// The same folder also after the program has gone to another one.
 std::string folder(const char* name) {
-  const std::string given = text(name);
+  std::string given = text(name);
   if (given.empty()) return given;
   std::error_code unknown;
   const std::filesystem::path absolute = std::filesystem::absolute(given, unknown);

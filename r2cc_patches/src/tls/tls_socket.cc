@@ -105,7 +105,7 @@ void TlsSocket::prepare() {
 TlsSocket::TlsSocket(int fd, const TlsKey& key, bool connects, uint64_t bytesAKey)
     : openSsl_(loaded()), fd_(fd), key_(key), bytesAKey_(bytesAKey) {
   const OpenSsl::Use use;
-  if (!use) return;
+  if (!use || openSsl_.SSL_new == nullptr) return;
   ssl_ = openSsl_.SSL_new(Callbacks::context(connects));
   Bio* bio = ssl_ == nullptr ? nullptr : openSsl_.BIO_new(Callbacks::method());
   if (bio == nullptr || openSsl_.SSL_set_ex_data(ssl_, 0, this) != 1) {
