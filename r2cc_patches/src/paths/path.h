@@ -168,6 +168,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
     return probation_.damping ? probation_.ns << std::min(std::max(failures_ - 1, 0), kMaxDoublings) : probation_.ns;
   }
 
+  int64_t diedAt() const { return lastDeath_; }
   /// Of one that is not up: a NIC of it lost its link, so that silence says nothing.
   bool diedByLink() const { return diedByLink_; }
 

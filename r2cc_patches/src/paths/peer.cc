@@ -96,6 +96,8 @@ void Peer::answered(Path& path, uint32_t which, int64_t now) {
     answeredRound = which;
     openSince = sentAt(std::min(which + 1, round));
   }
+  // A stream keeps what it was asked before the path died until the path is back: that says how long it was away.
+  if (path.diedAt() >= sentAt(which)) return;
   took = std::min(took, kMostAnswerNs);
   if (took >= answerNs(now)) slowestNs = took, slowestAt = now;
 }
