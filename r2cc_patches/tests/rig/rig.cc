@@ -15,7 +15,9 @@ constexpr int kSoonIdle = 30;  // rounds: after about a millisecond
 Rig::Rig(const RigOptions& options)
     : fabric(options.hosts,
              Play{options.needsAck, options.anyOrder, options.drains, options.gpu, options.plain,
-                  options.plain && options.confirms, options.devices, options.samples, options.slots < kSlots},
+                  options.plain && options.confirms, options.devices, options.samples,
+                  // Few messages are on their way, or a late machine makes it look so: then `balance` cuts them.
+                  options.slots < kSlots || options.mode == 2},
              options.seed),
       resort(options.hosts, Play{true, false, false, false, false}, options.seed + 1),
       options_(options) {
