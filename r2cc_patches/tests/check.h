@@ -1,6 +1,9 @@
 // A test harness in one header: TEST defines and registers, CHECK counts and goes on; check_jobs.h runs them.
 #pragma once
 
+#include <sys/resource.h>
+
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -45,7 +48,7 @@ class Suite {
       ran++;
       runOne(test);
     }
-    return report(ran, checks_, failed_);
+    return report(ran, 0, checks_, failed_);
   }
 
   // Runs one test; the process's exit code: 0 if it held.
@@ -54,31 +57,52 @@ class Suite {
     return failures_ == 0 ? 0 : 1;
   }
 
-  static int report(int ran, int checks, const std::vector<const char*>& failed) {
+  static int report(int ran, int leftOut, int checks, const std::vector<const char*>& failed) {
     for (const char* name : failed) std::fprintf(stderr, "failed: %s\n", name);
-    std::fprintf(stderr, "%d tests, %d checks, %zu failed\n", ran, checks, failed.size());
+    std::fprintf(stderr, "%d tests, %d checks, %zu failed", ran, checks, failed.size());
+    if (leftOut > 0) std::fprintf(stderr, "; %d left out, which ran whole elsewhere", leftOut);
+    std::fprintf(stderr, "\n");
     return failed.empty() && checks > 0 ? 0 : 1;
   }
 
   const std::vector<Test>& tests() const { return tests_; }
   int checks() const { return checks_; }
 
+  /// Said by a test, or its threads, that does less in this build than in another (budget.h).
+  void inPart() { inPart_ = true; }
+  bool wasInPart() const { return inPart_; }
+
  private:
+  // What this process and those that it waited for have computed; more than the time it took, where threads compute.
+  static double cpuMs() {
+    double sum = 0;
+    for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+      rusage used{};
+      getrusage(who, &used);
+      sum += 1e3 * static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+             1e-3 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+    }
+    return sum;
+  }
+
   void runOne(const Test& test) {
     const int before = failures_;
     const auto start = std::chrono::steady_clock::now();
+    const double cpuBefore = cpuMs();
     try {
       test.body();
     } catch (const std::exception& error) {
       failed(test.name, 0, std::string("unexpected exception: ") + error.what());
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    std::fprintf(stderr, "%-4s %s (%.0f ms)\n", failures_ == before ? "ok" : "FAIL", test.name, took.count());
+    std::fprintf(stderr, "%-4s %s (%.0f ms, %.0f ms of CPU)\n", failures_ == before ? "ok" : "FAIL", test.name,
+                 took.count(), cpuMs() - cpuBefore);
     if (failures_ != before) failed_.push_back(test.name);
   }
 
   std::vector<Test> tests_;
   std::vector<const char*> failed_;
+  std::atomic<bool> inPart_{false};
   int checks_ = 0;
   int failures_ = 0;
 };

@@ -12,24 +12,38 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
 
 #include "check.h"
 
 namespace r2cc::check {
 
+/// A list of the tests that held and did all they do in any build (budget.h): what no other build need run again.
+struct WholeTests {
+  const char* written = nullptr;  // the file to write them to; none
+  std::set<std::string> known;    // by another build: these are left out
+};
+
 class Jobs {
  public:
   /// Runs the tests whose names contain `filter`, at most `atOnce` at a time; the exit code, as Suite::run.
-  static int run(const char* filter, int atOnce) {
+  static int run(const char* filter, int atOnce, const WholeTests& whole = {}) {
     Jobs jobs;
-    const auto& tests = Suite::instance().tests();
-    for (const Test& test : tests) {
+    int leftOut = 0;
+    for (const Test& test : Suite::instance().tests()) {
       if (std::strstr(test.name, filter) == nullptr) continue;
+      if (whole.known.count(test.name) != 0) {
+        leftOut++;
+        continue;
+      }
       while (static_cast<int>(jobs.running_.size()) >= atOnce) jobs.wait();
       jobs.start(test);
     }
     while (!jobs.running_.empty()) jobs.wait();
-    return Suite::report(jobs.ran_, jobs.checks_, jobs.failed_);
+    if (whole.written != nullptr) jobs.writeWhole(whole.written);
+    return Suite::report(jobs.ran_, leftOut, jobs.checks_, jobs.failed_);
   }
 
  private:
@@ -39,8 +53,13 @@ class Jobs {
     const Test* test;
     pid_t pid;
     int output;  // the child's stdout and stderr
-    int checks;  // the pipe by which it says how many checks it made
+    int said;    // the pipe by which it says what it did
     std::chrono::steady_clock::time_point start;
+  };
+
+  struct Said {
+    int checks;
+    bool inPart;
   };
 
   static int must(int result, const char* what) noexcept {
@@ -59,8 +78,8 @@ class Jobs {
       dup2(output, 1);
       dup2(output, 2);
       const int code = Suite::instance().runOnly(test);
-      const int checks = Suite::instance().checks();
-      if (write(ends[1], &checks, sizeof(checks)) != sizeof(checks)) std::abort();
+      const Said said{Suite::instance().checks(), Suite::instance().wasInPart()};
+      if (write(ends[1], &said, sizeof(said)) != sizeof(said)) std::abort();
       std::exit(code);  // with what a sanitizer does at exit
     }
     close(ends[1]);
@@ -94,10 +113,14 @@ class Jobs {
     for (off_t at = 0; (got = pread(job.output, buffer, sizeof(buffer), at)) > 0; at += got) {
       fwrite(buffer, 1, static_cast<size_t>(got), stderr);
     }
-    int checks = 0;
-    if (read(job.checks, &checks, sizeof(checks)) == sizeof(checks)) checks_ += checks;
-    close(job.output), close(job.checks);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+    Said said{0, true};
+    if (read(job.said, &said, sizeof(said)) != sizeof(said)) said = {0, true};
+    checks_ += said.checks;
+    close(job.output), close(job.said);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+      if (said.checks > 0 && !said.inPart) whole_.push_back(job.test->name);
+      return;
+    }
     // In any case by name: the body of a test may have passed, before a sanitizer ended the process.
     const bool killed = WIFSIGNALED(status);
     std::fprintf(stderr, "FAIL %s (%s %d)\n", job.test->name, killed ? "signal" : "exit code",
@@ -105,22 +128,49 @@ class Jobs {
     failed_.push_back(job.test->name);
   }
 
+  void writeWhole(const char* file) const {
+    std::ofstream out(file);
+    for (const char* name : whole_) out << name << '\n';
+    if (out.close(), out.fail()) must(-1, file);
+  }
+
   std::vector<Job> running_;
+  std::vector<const char*> whole_;
   std::vector<const char*> failed_;
   int ran_ = 0;
   int checks_ = 0;
 };
 
-/// `[--jobs N] [FILTER]`: without --jobs all in this process, one after the other, as a debugger likes it.
+/// The names in a file that --whole wrote; false where there is none: nothing says then what may be left out.
+inline bool readWhole(const char* file, std::set<std::string>& names) {
+  std::ifstream in(file);
+  if (!in) {
+    std::fprintf(stderr, "--but: cannot read %s, which --whole writes: %s\n", file, std::strerror(errno));
+    return false;
+  }
+  for (std::string name; std::getline(in, name);) names.insert(name);
+  return true;
+}
+
+/// `[--jobs N [--whole FILE] [--but FILE]] [FILTER]`: without --jobs all in this process, one after the other, as a
+/// debugger likes it. --whole writes which tests held and were not run in part; --but leaves out those that a file has.
 inline int runTests(int argc, char** argv) {
-  const bool jobs = argc > 2 && std::strcmp(argv[1], "--jobs") == 0;
-  const char* filter = argc > (jobs ? 3 : 1) ? argv[jobs ? 3 : 1] : "";
-  if (!jobs) return Suite::instance().run(filter);
+  const auto is = [&](int at, const char* option) { return argc > at + 1 && std::strcmp(argv[at], option) == 0; };
+  if (!is(1, "--jobs")) return Suite::instance().run(argc > 1 ? argv[1] : "");
   char* end = nullptr;
   const long atOnce = std::strtol(argv[2], &end, 10);
-  if (*end == '\0' && atOnce > 0) return Jobs::run(filter, static_cast<int>(atOnce));
-  std::fprintf(stderr, "--jobs takes a number from 1 on, not '%s'\n", argv[2]);
-  return 2;
+  if (end == argv[2] || *end != '\0' || atOnce <= 0) {
+    std::fprintf(stderr, "--jobs takes a number from 1 on, not '%s'\n", argv[2]);
+    return 2;
+  }
+  int next = 3;
+  WholeTests whole;
+  if (is(next, "--whole")) whole.written = argv[next + 1], next += 2;
+  if (is(next, "--but")) {
+    if (!readWhole(argv[next + 1], whole.known)) return 2;
+    next += 2;
+  }
+  return Jobs::run(argc > next ? argv[next] : "", static_cast<int>(atOnce), whole);
 }
 
 }  // namespace r2cc::check

@@ -41,7 +41,7 @@ class Child {
     if (pid_ > 0) kill(pid_, signal), waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
-  void stop() const { kill(pid_, SIGSTOP); }
+  void stop() const { kill(pid_, SIGSTOP), waitpid(pid_, nullptr, WUNTRACED); }  // until none of its threads runs
   void resume() const { kill(pid_, SIGCONT); }
 
  private:

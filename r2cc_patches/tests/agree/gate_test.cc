@@ -156,9 +156,9 @@ TEST(agree_gate_promises_race_with_a_thread_that_never_pauses) {
 TEST(agree_gate_costs_next_to_nothing) {
   Gate gate(0, "here", {});
   enter(gate, 1000);
-  constexpr uint64_t kGroups = 5000000;
+  constexpr uint64_t kGroups = 100000;
   double best = 1e9;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 100; i++) {  // short ones: some are not disturbed, however busy the machine
     const auto start = std::chrono::steady_clock::now();
     enter(gate, kGroups);
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;

@@ -13,7 +13,7 @@ using namespace r2cc::fake;
 
 namespace {
 
-constexpr int64_t kLimitNs = msToNs(20000) * check::kSlowness;
+int64_t limitNs() { return msToNs(20000) * check::slowness(); }
 
 std::set<Type> typesIn(const std::vector<uint8_t>& bytes) {
   std::set<Type> types;
@@ -36,19 +36,19 @@ TEST(net_acks_are_fetched_while_the_engine_sleeps) {
     Stream& s = rig.stream(0, 1, 0, (kTries + 1) * kSome);
     s.sender->limit = kSome;
     rig.start();
-    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == kSome; }));
+    CHECK(Rig::within(limitNs(), [&] { return rig.delivered() == kSome; }));
     bool slept = false;
     // The other end may have something to say meanwhile, about a lane it made for instance: then once more.
     for (uint64_t n = 0; n < kTries && !slept; n++) {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
-      EngineDoor::rest(rig.engine(0), 10 * kLimitNs);
+      EngineDoor::rest(rig.engine(0), 10 * limitNs());
       s.sender->limit += kSome;
-      CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == s.sender->limit; }));
-      slept = EngineDoor::rests(rig.engine(0), kLimitNs);
+      CHECK(Rig::within(limitNs(), [&] { return s.sender->done() == s.sender->limit; }));
+      slept = EngineDoor::rests(rig.engine(0), limitNs());
     }
     CHECK(slept);
     s.sender->limit = UINT64_MAX;
-    CHECK(rig.allDone(kLimitNs));
+    CHECK(rig.allDone(limitNs()));
     rig.stop();
     CHECK_EQ(rig.problems(), "");
   }
@@ -63,7 +63,7 @@ TEST(net_acks_have_sockets_of_their_own) {
   captured.watch(rig, 100000);
   rig.stream(0, 1, 0, 1000);
   rig.start();
-  CHECK(rig.allDone(kLimitNs));
+  CHECK(rig.allDone(limitNs()));
   rig.stop();
   std::set<uint16_t> ackPorts;
   for (int host = 0; host < 2; host++) {
@@ -106,20 +106,20 @@ TEST(net_acks_alone_are_taken_from_their_sockets) {
     to.port = to.ackPort;
     stranger.send(to, bytes);
   };
-  CHECK(Rig::within(kLimitNs, [&] { return !lost(Type::Hello).empty(); }));
+  CHECK(Rig::within(limitNs(), [&] { return !lost(Type::Hello).empty(); }));
   // Ports are used again: another program's datagrams may come, too.
   const uint64_t strangers = rig.engine(1).droppedByReason().stranger;
   turnAside(lost(Type::Hello), 1);  // of who sends: he has nothing to acknowledge
-  CHECK(Rig::within(kLimitNs, [&] { return rig.engine(1).droppedByReason().stranger > strangers; }));
+  CHECK(Rig::within(limitNs(), [&] { return rig.engine(1).droppedByReason().stranger > strangers; }));
   CHECK_EQ(EngineDoor::held(rig.engine(1)).peers, 0u);
   rig.loseType(Type::Welcome, true), rig.loseType(Type::Hello, false);
-  CHECK(Rig::within(kLimitNs, [&] { return !lost(Type::Welcome).empty(); }));
+  CHECK(Rig::within(limitNs(), [&] { return !lost(Type::Welcome).empty(); }));
   const uint64_t malformed = rig.engine(0).droppedByReason().malformed;
   turnAside(lost(Type::Welcome), 0);  // of who receives, but no acknowledgement
-  CHECK(Rig::within(kLimitNs, [&] { return rig.engine(0).droppedByReason().malformed > malformed; }));
+  CHECK(Rig::within(limitNs(), [&] { return rig.engine(0).droppedByReason().malformed > malformed; }));
   CHECK(s.sender->state() == End::State::Connecting);
   rig.loseType(Type::Welcome, false);
-  CHECK(rig.allDone(kLimitNs));
+  CHECK(rig.allDone(limitNs()));
   rig.stop();
   CHECK_EQ(rig.problems(), "");
 }
@@ -134,7 +134,7 @@ TEST(net_acks_flooded_do_not_stop_the_data) {
   Stream& s = rig.stream(0, 1, 0, check::much(3000, 900));
   s.sender->limit = 300;
   rig.start();
-  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 300; }));
+  CHECK(Rig::within(limitNs(), [&] { return rig.delivered() == 300; }));
   NicAddress to = EngineDoor::addresses(rig.engine(0))[0];
   to.port = to.ackPort;
   const auto seen = captured.all();
@@ -143,10 +143,10 @@ TEST(net_acks_flooded_do_not_stop_the_data) {
   if (ack == seen.end()) return;
   std::vector<uint8_t> big = ack->bytes;
   big.resize(1400);
-  Flood flood(to, check::kSlowness > 1 ? 20000 : 0, [big](uint64_t) { return big; });
-  CHECK(Rig::within(kLimitNs, [&] { return rig.engine(0).droppedByReason().forged > 1000; }));
+  Flood flood(to, check::sanitized() ? 20000 : 0, [big](uint64_t) { return big; });
+  CHECK(Rig::within(limitNs(), [&] { return rig.engine(0).droppedByReason().forged > 1000; }));
   s.sender->limit = UINT64_MAX;
-  CHECK(rig.allDone(kLimitNs));
+  CHECK(rig.allDone(limitNs()));
   flood.stop();
   rig.stop();
   CHECK_EQ(rig.problems(), "");

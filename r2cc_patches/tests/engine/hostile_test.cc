@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <random>
+#include <utility>
 
 #include "budget.h"
 #include "check.h"
@@ -18,11 +20,11 @@ using namespace r2cc::fake;
 
 namespace {
 
-using check::kSanitized, check::kSlowness;  // a flood is for the speed that a user's engine has
+using check::sanitized, check::slowness;  // a flood is for the speed that a user's engine has
 // 12,500 datagrams of one host alone would be more. A sanitizer keeps what was freed for a while, to be watched.
-constexpr int64_t kGrowthKb = kSanitized ? 1 << 20 : 1024;
-constexpr int kFlood = kSanitized ? 20000 : 0;  // datagrams a second; 0: as many as can be sent
-constexpr int64_t kLimitNs = msToNs(20000) * kSlowness;
+int64_t growthKb() { return sanitized() ? 1 << 20 : 1024; }
+int floodRate() { return sanitized() ? 20000 : 0; }  // datagrams a second; 0: as many as can be sent
+int64_t limitNs() { return msToNs(20000) * slowness(); }
 
 void pauseMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
@@ -39,6 +41,22 @@ NicAddress addressOf(const std::vector<Captured::One>& seen, int host, int rail)
   return found == seen.end() ? NicAddress{} : found->to;
 }
 
+/// Waits until so many were dropped. An engine that waits long for a core opens a second way beside UDP. Until that
+/// ends, what comes twice is not counted, and is sent `again` behind it.
+bool refused(Rig& rig, uint64_t drops, const std::function<void()>& again) {
+  const int64_t deadlineNs = nowNs() + limitNs();
+  const auto twoWays = [&] { return EngineDoor::streams(rig.engine(0)) + EngineDoor::streams(rig.engine(1)) > 0; };
+  bool uncounted = false;
+  const auto counted = [&] { return uncounted = uncounted || twoWays(), dropped(rig) >= drops; };
+  while (!Rig::within(msToNs(1000), counted)) {
+    if (nowNs() > deadlineNs) return false;
+    if (!uncounted || !Rig::within(limitNs(), [&] { return !twoWays(); })) continue;
+    uncounted = false;
+    again();
+  }
+  return true;
+}
+
 /// Names the right receiver, and so passes the kernel's filter: what an eavesdropper can make.
 std::vector<uint8_t> forgery(std::vector<uint8_t> genuine, uint64_t i) {
   const size_t behindHeader = 48 + i % (genuine.size() - 48);
@@ -53,7 +71,7 @@ struct Traffic {
     for (int rail = 0; rail < 3; rail++) rig.stream(rail % 2, 1 - rail % 2, rail, messages);
     for (Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = messages / 4;
     rig.start();
-    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 3 * (messages / 4); }));
+    CHECK(Rig::within(limitNs(), [&] { return rig.delivered() == 3 * (messages / 4); }));
     pauseMs(700);  // the standby lanes are made
     freezes = rig.seen(Type::Freeze);
     before = now();
@@ -69,7 +87,7 @@ struct Traffic {
   }
   /// Every byte is right, nothing failed over, nothing was left behind.
   void finish() const {
-    CHECK(rig.allDone(kLimitNs));
+    CHECK(rig.allDone(limitNs()));
     rig.stop();
     CHECK_EQ(rig.problems(), "");
     CHECK_EQ(rig.seen(Type::Freeze), freezes);
@@ -107,7 +125,7 @@ TEST(net_hostile_stranger_is_stopped_in_the_kernel) {
       sent++;
     }
   }
-  CHECK(Rig::within(kLimitNs, [&] { return dropped(rig) >= before + sent; }));
+  CHECK(Rig::within(limitNs(), [&] { return dropped(rig) >= before + sent; }));
   CHECK_EQ(rig.engine(0).droppedByReason().sum() + rig.engine(1).droppedByReason().sum(), readBefore);
   traffic.finish();
 }
@@ -124,10 +142,17 @@ TEST(net_hostile_forgeries_and_replays) {
   traffic.lift();
   uint64_t sent = 0;
   bool taken = true;
+  std::vector<std::pair<NicAddress, std::vector<uint8_t>>> batch;
+  const auto again = [&] {
+    for (const auto& [to, bytes] : batch) stranger.send(to, bytes);
+  };
   const auto send = [&](const NicAddress& to, const std::vector<uint8_t>& bytes) {
     stranger.send(to, bytes);
+    batch.emplace_back(to, bytes);
     // No more than sockets hold, however long the engine waits for a core.
-    if (++sent % 20 == 0) taken = taken && Rig::within(kLimitNs, [&] { return dropped(rig) >= before + sent; });
+    if (++sent % 20 != 0) return;
+    taken = taken && refused(rig, before + sent, again);
+    batch.clear();
   };
   for (size_t i = 0; i < seen.size(); i++) {
     const Captured::One& one = seen[i];
@@ -142,7 +167,7 @@ TEST(net_hostile_forgeries_and_replays) {
     send(addressOf(seen, one.to.ip[3] - 1, (one.to.ip[2]) % 3), one.bytes);  // over another NIC
     send(addressOf(seen, one.from, one.to.ip[2] - 1), one.bytes);            // back to who sent it: reflection
   }
-  CHECK(Rig::within(kLimitNs, [&] { return dropped(rig) >= before + sent; }));
+  CHECK(taken && refused(rig, before + sent, again));
   // What is cut before its tag could end is no format of ours; all else is refused by its tag.
   CHECK(reason(rig, &Dropped::forged) + reason(rig, &Dropped::malformed) >= forged + 3 * seen.size());
   CHECK(reason(rig, &Dropped::forged) >= forged + 2 * seen.size());
@@ -153,7 +178,7 @@ TEST(net_hostile_forgeries_and_replays) {
 /// 50,000 datagrams a second, past the kernel's filter, onto one NIC of each host, for two seconds of traffic.
 TEST(net_hostile_flood_changes_nothing) {
   Rig rig({});
-  Traffic traffic(rig, 40000 / kSlowness);
+  Traffic traffic(rig, 40000 / slowness());
   const auto seen = traffic.captured.all();
   const uint64_t before = dropped(rig);
   {
@@ -161,17 +186,17 @@ TEST(net_hostile_flood_changes_nothing) {
     for (int host = 0; host < 2; host++) {
       const auto to = [&](const Captured::One& one) { return one.to.ip[3] == host + 1; };
       const auto genuine = std::find_if(seen.begin(), seen.end(), to);
-      floods.push_back(std::make_unique<Flood>(addressOf(seen, host, 0), 25000 / kSlowness,
+      floods.push_back(std::make_unique<Flood>(addressOf(seen, host, 0), 25000 / slowness(),
                                                [bytes = genuine->bytes](uint64_t i) { return forgery(bytes, i); }));
     }
     pauseMs(500);
-    CHECK(Footprint::now().residentKb < traffic.before.residentKb + kGrowthKb);
+    CHECK(Footprint::now().residentKb < traffic.before.residentKb + growthKb());
     traffic.lift();
     pauseMs(2000);
     uint64_t sent = 0;
     for (const auto& flood : floods) flood->stop(), sent += flood->sent();
-    CHECK(sent > 20000 / kSlowness);
-    CHECK(Rig::within(kLimitNs, [&] { return dropped(rig) >= before + sent; }));
+    CHECK(static_cast<int64_t>(sent) > 20000 / slowness());
+    CHECK(Rig::within(limitNs(), [&] { return dropped(rig) >= before + sent; }));
   }
   traffic.finish();
 }
@@ -185,7 +210,7 @@ TEST(net_hostile_flood_does_not_delay_a_failover) {
   Stream& stream = rig.stream(0, 1, 1, 100000);
   stream.sender->limit = stream.receiver->limit = 300;
   rig.start();
-  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 300; }));
+  CHECK(Rig::within(limitNs(), [&] { return rig.delivered() == 300; }));
   rig.link(0, 2, false), rig.link(0, 2, true);  // said on all rails: now the flood knows every address
   pauseMs(700);
   const auto seen = captured.all();
@@ -194,17 +219,17 @@ TEST(net_hostile_flood_does_not_delay_a_failover) {
     const auto to = [&](const Captured::One& one) { return one.to.ip[3] == host + 1; };
     std::vector<uint8_t> big = std::find_if(seen.begin(), seen.end(), to)->bytes;
     big.resize(1400);
-    floods.push_back(std::make_unique<Flood>(addressOf(seen, host, 0), kFlood, [big](uint64_t) { return big; }));
+    floods.push_back(std::make_unique<Flood>(addressOf(seen, host, 0), floodRate(), [big](uint64_t) { return big; }));
   }
   stream.sender->limit = stream.receiver->limit = UINT64_MAX;
-  CHECK(Rig::within(kLimitNs, [&] { return rig.engine(0).droppedByReason().forged > 1000; }));
+  CHECK(Rig::within(limitNs(), [&] { return rig.engine(0).droppedByReason().forged > 1000; }));
   const int freezes = rig.seen(Type::Freeze);
   const int64_t cutNs = nowNs();
   rig.fabric.cut({0, 1}, Cut::Hold);
-  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > freezes; }));
-  CHECK(nowNs() - cutNs < msToNs(1000) * kSlowness);  // about 40 ms without a flood
+  CHECK(Rig::within(limitNs(), [&] { return rig.seen(Type::Freeze) > freezes; }));
+  CHECK(nowNs() - cutNs < msToNs(1000) * slowness());  // about 40 ms without a flood
   const uint64_t through = rig.delivered();
-  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > through + 300; }));
+  CHECK(Rig::within(limitNs(), [&] { return rig.delivered() > through + 300; }));
   floods.clear();
   stream.sender->limit = stream.receiver->limit = stream.sender->done() + 100;
   rig.stop();
@@ -228,7 +253,7 @@ TEST(net_hostile_forged_icmp_kills_nobody) {
     pauseMs(5);
   }
   if (!possible) fprintf(stderr, "skipped: raw sockets need a privilege\n");
-  if (possible) CHECK(Rig::within(kLimitNs, [&] { return reason(rig, &Dropped::refusals) >= 50; }));
+  if (possible) CHECK(Rig::within(limitNs(), [&] { return reason(rig, &Dropped::refusals) >= 50; }));
   rig.pause(1, false);
   traffic.finish();
 }
@@ -265,7 +290,7 @@ TEST(net_hostile_pairs_have_keys_of_their_own) {
   const uint64_t forged = reason(rig, &Dropped::forged);
   attempt(known.key);
   attempt(pairKey(known.key, known.process, 4711));
-  CHECK(Rig::within(kLimitNs, [&] { return reason(rig, &Dropped::forged) == forged + 2; }));
+  CHECK(Rig::within(limitNs(), [&] { return reason(rig, &Dropped::forged) == forged + 2; }));
   rig.engine(1).closeListen(listen);
   traffic.lift();
   traffic.finish();
@@ -291,7 +316,7 @@ TEST(net_hostile_no_key_is_written) {
     known.nics[0].port = 9;  // nobody there
     writeHandle(known, handle.data());
     void* comm = nullptr;
-    CHECK(Rig::within(kLimitNs,
+    CHECK(Rig::within(limitNs(),
                       [&] { return engine.connect(fabric.context(0), 0, handle.data(), &comm) != ncclSuccess; }));
     engine.closeListen(listen);
   }

@@ -166,7 +166,7 @@ TEST(net_verdict_on_a_lane_whose_data_stands_still_though_probes_pass) {
     rig.fabric.stand({0, 0}, true);
     lift(rig);
     CHECK(rig.allDone(kLimitNs));
-    CHECK(rig.streams()[0].receiver->longestGapNs() < kStandNs * check::kSlowness);
+    CHECK(rig.streams()[0].receiver->longestGapNs() < kStandNs * check::slowness());
     // It stays where it is while TCP is lost, and comes home when a stream got through.
     if (mode == 1) CHECK_EQ(rig.seen(Type::Switched), switched);  // with balance all NICs that are left share its load
     rig.fabric.stand({0, 0}, false);
