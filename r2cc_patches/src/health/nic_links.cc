@@ -23,6 +23,10 @@ NicLinks::NicLinks(Shared& shared, Judge& judge, Announcer& announcer, NicReport
       report_(report),
       rebind_(std::move(rebind)),
       reopen_(std::move(reopen)) {
+  if (!watch_.refused().empty()) {
+    shared_.warn("R2CC: the kernel gives no news of links here (netlink: " + watch_.refused() +
+                 "): a lost link is found by probes, which take longer. Allow netlink sockets in this container");
+  }
   uint32_t up = 0;
   for (size_t i = 0; i < shared_.nics.size(); i++) {
     downFor_.push_back(LinkWatch::isUp(shared_.nics[i].name) ? 0 : kNoCarrier);

@@ -29,12 +29,17 @@ void enlargeBuffer(int fd) {
 }  // namespace
 
 LinkWatch::LinkWatch() : fd_(socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE)) {
-  if (!fd_.valid()) return;
+  if (!fd_.valid()) {
+    refused_ = strerror(errno);
+    return;
+  }
   enlargeBuffer(fd_.get());
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
-  if (bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) fd_.reset();
+  if (bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return;
+  refused_ = strerror(errno);
+  fd_.reset();
 }
 
 // What is queued is older than what was lost: states are asked for only when the queue is empty.

@@ -13,6 +13,8 @@ class LinkWatch {
   LinkWatch();
   /// For epoll; -1 when the kernel gives us no netlink socket (links are then judged by probes alone).
   int fd() const { return fd_.get(); }
+  /// Why there is none; empty when there is one. A sandbox may forbid it.
+  const std::string& refused() const { return refused_; }
   /// Reads what is pending: calls changed(ifindex, up) for each notification of a link, and addressed(ifindex) for each
   /// of an address that came or went. True: the kernel had no room for some of them, and all that it had room for is
   /// read; every state is to be asked for again.
@@ -26,6 +28,7 @@ class LinkWatch {
 
  private:
   Fd fd_;
+  std::string refused_;
   bool lost_ = false;  // notifications, since every state was last asked for
 };
 

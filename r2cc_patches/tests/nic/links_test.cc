@@ -1,10 +1,18 @@
-// News of links that the kernel had no room for: what was lost is read again.
+// News of links that the kernel had no room for: what was lost is read again. And a kernel that gives no news at all.
+#include <linux/filter.h>
+#include <linux/netlink.h>
+#include <linux/seccomp.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <iterator>
 
 #include "check.h"
 #include "rig/door.h"
@@ -73,6 +81,41 @@ std::string engineOverrun() {
   return "";
 }
 
+/// As a container's sandbox may: this process gets no netlink socket any more.
+bool forbidNetlink() {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{static_cast<unsigned short>(std::size(rules)), rules};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/// A job goes on, exact, through a NIC that dies, and is told once.
+std::string withoutNetlink() {
+  if (!forbidNetlink()) return "no seccomp";
+  LinkWatch watch;
+  if (watch.fd() >= 0 || watch.refused().empty()) return "netlink was not forbidden";
+  if (watch.read([](unsigned, bool) {})) return "news of nothing";
+  Rig rig({});
+  rig.stream(0, 1, 1, 3000);
+  rig.start();
+  if (!Rig::within(msToNs(20000), [&] { return rig.delivered() > 300; })) return "it did not start";
+  rig.fabric.cut({0, 1}, Cut::Hold);
+  if (!rig.allDone(msToNs(20000))) return "it did not go on";
+  rig.stop();
+  const std::string problems = rig.problems();
+  const std::string told =
+      "R2CC: the kernel gives no news of links here (netlink: Operation not permitted): a lost link ";
+  const size_t first = problems.find(told), second = problems.find(told, first + 1);
+  if (first != 0 || second == std::string::npos) return "two processes did not say so: " + problems;
+  return std::count(problems.begin(), problems.end(), '\n') <= 2 ? "" : problems;
+}
+
 void inNamespace(std::string (*body)()) {
   std::string why;
   CHECK_EQ(inOwnNamespace(body, why), "");
@@ -83,3 +126,4 @@ void inNamespace(std::string (*body)()) {
 
 TEST(net_links_an_overrun_is_told) { inNamespace(watchOverrun); }
 TEST(net_links_an_overrun_loses_no_nic) { inNamespace(engineOverrun); }
+TEST(net_links_without_netlink_a_job_goes_on) { inNamespace(withoutNetlink); }
