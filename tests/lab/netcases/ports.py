@@ -169,7 +169,7 @@ CASES = [
     _case("address-both", "NIC 0 of both hosts gets another address", on_both),
     _case("address-moved", "NIC 0 of both hosts moves to another subnet", moved),
     _case("address-wider", "NIC 0 of both hosts keeps its address, in a larger subnet", wider),
-    _case("address-six", "IPv6: NIC 0 of both hosts is renumbered", renumbered, before=six_only, env=SIX, seconds=5),
+    _case("address-six", "IPv6: NIC 0 of both hosts is renumbered", renumbered, before=six_only, env=SIX, seconds=8),
     _case(
         "address-away",
         "the sender's NIC 0 has no address for a second",
