@@ -69,6 +69,7 @@ struct Comm {
   int flushes = 0;
   int mrs = 0;
   int highest = -1;                  // number of the last message posted
+  const void* last = nullptr;        // where that one, or its last part, lies
   std::deque<Request*> outstanding;  // in the order posted, not yet reported done
   std::deque<Request*> waiting;      // receives without their message
   uint64_t posted = 0;
