@@ -11,9 +11,9 @@ from harness.errors import UsageError
 
 DEFAULT_NCCL = "2.29.7"
 CPUS = ("x86_64", "aarch64")
+"""As `uname -m` names them: those that a release is made for (r2cc_patches/release)."""
 OF_ELF = {"62": "x86_64", "183": "aarch64"}
 """What an ELF file says of its CPU (e_machine), in `uname -m`'s words."""
-"""As `uname -m` names them: those that a release is made for (r2cc_patches/release)."""
 PACKAGE = Path(__file__).resolve().parents[1] / "r2cc"
 """The package that the wheel puts our programs and experiments into."""
 EXPERIMENTS = "experiments"
