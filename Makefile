@@ -2,7 +2,7 @@
 # Only relative paths are used, so the checkout may lie in a folder with a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev docs schemas demo false-positives many-faults soak record wheel packages image test test-cpp test-unit test-lab fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
+.PHONY: help setup setup-dev docs schemas demo false-positives many-faults soak record wheel packages image test test-cpp test-unit test-lab lab-together lab-timed lab-alone fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
 
 DEMO_ARMS ?= stock,migrate
 STORE ?= runs
@@ -55,14 +55,20 @@ test-cpp: setup-dev ## The C++ tests
 	@.venv/bin/r2cc build net --then test
 
 # Tests wait longer than they compute: more of them than there are cores.
+UNITS ?= tests/unit tests/model tests/browser
 test-unit: setup-dev ## The Python tests, the model's and the browser's
-	@.venv/bin/python -m pytest -n 4 --dist worksteal tests/unit tests/model tests/browser $(PYTEST_ARGS) $(NONE_IS_FINE)
+	@.venv/bin/python -m pytest -n 4 --dist worksteal $(UNITS) $(PYTEST_ARGS) $(NONE_IS_FINE)
+
+test-lab: ## The tests in the lab and on emulated machines
+	@$(MAKE) --no-print-directory -j1 lab-together lab-timed lab-alone
 
 # Most tests of the lab wait. Those that see what a fault does to time go two at a time; those that measure rates and
 # milliseconds themselves have the machine to themselves.
-test-lab: setup-dev ## The tests in the lab and on emulated machines
+lab-together: setup-dev
 	@.venv/bin/python -m pytest -n 4 --dist loadfile tests/lab -m "not alone and not timed and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
+lab-timed: setup-dev
 	@.venv/bin/python -m pytest -n 2 --dist loadfile tests/lab -m "timed and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
+lab-alone: setup-dev
 	@.venv/bin/python -m pytest tests/lab tests/vm -m "(alone or vm) and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
 
 wheel: setup-dev ## Build the wheel into dist/: command line, libraries, experiments; ARCH=aarch64 for other hosts

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -35,6 +36,9 @@ Json = dict[str, Any]
 HOLDS, MISSES, VOID, SHOWN = "holds", "MISSES", "void", "shown"
 KIB, MIB = 1 << 10, 1 << 20
 R2CC = Path(sys.executable).parent / "r2cc"
+os.environ.pop(
+    "PYTHONDONTWRITEBYTECODE", None
+)  # some containers set it: each command would compile all its modules again
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 import click
 from common import R2CC, Benchmark, Figure, finish, json_option
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "lab"))
 import ssh_lab
 

@@ -18,6 +18,7 @@ import click
 from common import Figure, json_option
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "lab"))
+from netcases import drawn
 from netcases.all_cases import CASES
 from netcases.play import Case, Outcome, Shape, stage
 
@@ -107,9 +108,12 @@ def load(path: Path | None) -> list[Row]:
 
 
 def chosen(names: Sequence[str], long: bool) -> list[Case]:
-    if unknown := [name for name in names if name not in CASES]:
-        raise click.BadParameter(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
-    return [CASES[name] for name in names] or [case for case in CASES.values() if long or not case.long]
+    known = {name: CASES.get(name) or drawn.case(name) for name in names}
+    if unknown := [name for name, case in known.items() if case is None]:
+        raise click.BadParameter(f"no case {', '.join(unknown)}; there are drawn-NUMBER, {', '.join(CASES)}")
+    return [case for case in known.values() if case is not None] or [
+        case for case in CASES.values() if long or not case.long
+    ]
 
 
 def played(cases: Sequence[Case], library: Path | None, modes: Sequence[int], version: str | None) -> list[Row]:

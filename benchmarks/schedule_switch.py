@@ -27,6 +27,8 @@ from harness.workloads.bench import BenchSpec, Connect, bench_env
 
 HOST, NIC, PORT = "h1", "eth0", "h1-eth0"
 BOUND_MS = 50.0
+BACK = 1.1
+"""A NIC that is back must not slow the schedule that still counts on it being gone (docs/internals/schedules.md)."""
 BUSY = 0.85
 """Of a machine: above it a run's times say nothing."""
 SETTLED = 3
@@ -54,6 +56,7 @@ class Switched:
     times_ms: dict[int, float]
     wrong_elements: int
     pulled: int
+    plugged: int | None
     busy: float
 
     def after(self, switch: Switch) -> list[float]:
@@ -67,6 +70,15 @@ class Switched:
         if len(rest) < SETTLED:
             return None
         return first - median(rest) + switch.chose_ms + switch.connect_ms
+
+    def returning(self) -> float | None:
+        """The longest iteration on chains with the cable plugged in again, over those with it out. None: too few."""
+        chains = next((switch for switch in self.switches if switch.schedule == "chain"), None)
+        if chains is None or self.plugged is None:
+            return None
+        times = self.after(chains)
+        out, back = times[1 : self.plugged - chains.index], times[self.plugged - chains.index :]
+        return max(back) / median(out) if back and len(out) >= SETTLED else None
 
 
 def run_switch(
@@ -85,10 +97,10 @@ def run_switch(
         lines, cpu = play(lab, net, spec, bench_env(3, topology_file=lab.places_file, extra=extra), heard)
     finally:
         lab.switch.run(["ip", "link", "set", PORT, "up"])
-    return judged(lines, pull, cpu)
+    return judged(lines, pull, cpu, plug)
 
 
-def judged(lines: Sequence[Sequence[Json]], pull: int, cpu: Any) -> Switched:
+def judged(lines: Sequence[Sequence[Json]], pull: int, cpu: Any, plug: int | None = None) -> Switched:
     """What the ranks' lines say. Raises R2ccError if they do not say the same."""
     told = [[line for line in rank if line["event"] == "schedule"] for rank in lines]
     same = [[(line["index"], line["epoch"], line["schedule"], line["capacities"]) for line in rank] for rank in told]
@@ -105,7 +117,7 @@ def judged(lines: Sequence[Sequence[Json]], pull: int, cpu: Any) -> Switched:
     ]
     spans = windows(lines)
     times = {index: (end - begin) / 1e6 for index, (begin, end) in spans.items()}
-    return Switched(switches, times, wrong(lines), pull, cpu.busy([*spans.values()]))
+    return Switched(switches, times, wrong(lines), pull, plug, cpu.busy([*spans.values()]))
 
 
 def told_of(connect: str, run: Switched) -> list[str]:
@@ -169,6 +181,9 @@ def main(
         name = f"{connect}: one-off cost of a switch to chains"
         figures.append(Figure(f"{name}, median", median(costs) if costs else None, BOUND_MS, "ms", void=void))
         figures.append(Figure(f"{name}, worst", worst, None, "ms"))
+        back = max((ratio for run in runs if (ratio := run.returning()) is not None), default=None)
+        name = f"{connect}: chains with the NIC back, of chains without it"
+        figures.append(Figure(name, back, BACK, "ratio", void=void))
     runs_told = [{"connect": connect, **asdict(run)} for connect, run in found]
     finish("Switches", figures, as_json=as_json, build_id=net.build_id, runs=runs_told)
 

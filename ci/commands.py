@@ -273,6 +273,7 @@ def _history(store: Store, rules: Policy) -> Judgement:
     judged = judging.history(rules, [Entry(**{**run.__dict__, "figures": tuple(figures[run.id])}) for run in same])
     void = sum(run.verdict == "void" for run in ours)
     if judged.outcome == judging.NOT_JUDGED and void and not runs:
-        why = f"{void} runs are recorded, and all are void: the machine was too busy"
+        what = "1 run is recorded, and it is" if void == 1 else f"{void} runs are recorded, and all are"
+        why = f"{what} void: the machine was too busy"
         return judging.Judgement(judging.RECORDED, (why,), judged.series)
     return judged

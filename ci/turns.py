@@ -44,7 +44,7 @@ def check(policy: Policy, file: Path, arms: str | None) -> None:
         return  # the checkouts say it, each for its own form of the file
     run = [name.strip() for name in arms.split(",")] if arms else list(experiment.arms)
     if not any((named.experiment, named.arm) in [(experiment.name, arm) for arm in run] for named in policy.series):
-        judged = listed(f"{named.experiment}/{named.arm}" for named in policy.series)
+        judged = listed(dict.fromkeys(f"{named.experiment}/{named.arm}" for named in policy.series))
         what = f"{experiment.name} with the arms {listed(run)}"
         raise UsageError(f"the policy judges {judged}, and not {what}", "another --policy, or other --arms")
 

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -22,6 +22,7 @@ EXIT_CODE = 130
 LINE = "r2cc: interrupted\n"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TWICE_S = 1.0
+AGAIN_S = 0.005
 _raised: list[float] = []
 """When SIGTERM or SIGHUP came last."""
 _ours: list[Any] = []
@@ -73,9 +74,12 @@ def terminable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _raise(number: int, _frame: FrameType | None) -> None:
+def _raise(number: int, frame: FrameType | None) -> None:
     """`timeout` sends SIGTERM to a process and to its group, a terminal SIGHUP twice: the second one must not keep what
     the first one began from being healed. Ctrl-C is a person, who means it each time."""
+    if _within(_raise_again, frame):  # where it would be dropped once more, and for good
+        _send_again(number)
+        return
     if number != signal.SIGINT:
         before, _raised[:] = [*_raised], [time.monotonic()]
         if before and _raised[0] - before[0] < TWICE_S:
@@ -99,8 +103,23 @@ def _raise_again(unraisable: Any) -> None:
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
+    _raised.clear()
+    _send_again(next(number for number in SIGNALS if signal.getsignal(number) is _raise))
+
+
+def _send_again(number: int) -> None:
+    """To this thread, by another one: when this one has gone on."""
     import _thread
 
-    _raised.clear()
-    again = next(number for number in SIGNALS if signal.getsignal(number) is _raise)
-    _thread.start_new_thread(signal.pthread_kill, (_thread.get_ident(), again))
+    _thread.start_new_thread(_send, (_thread.get_ident(), number))
+
+
+def _send(thread: int, number: int) -> None:
+    time.sleep(AGAIN_S)
+    signal.pthread_kill(thread, number)
+
+
+def _within(function: Callable[..., Any], frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not function.__code__:
+        frame = frame.f_back
+    return frame is not None

@@ -60,12 +60,16 @@ class Kinds(Generic[T]):
     problems: Mapping[str, str]
 
 
-def entries(group: str) -> list[EntryPoint]:
-    """All entry points of a group. A distribution whose own cannot be read is said on stderr, once, and left out."""
+@cache
+def entries(group: str) -> tuple[EntryPoint, ...]:
+    """All entry points of a group, read once: they lie in a file of each distribution that is installed.
+
+    A distribution whose own cannot be read is said on stderr, once, and left out.
+    """
     try:
-        return list(entry_points(group=group))
+        return tuple(entry_points(group=group))
     except (TypeError, ValueError):
-        return [entry for each in _readable() for entry in each if entry.group == group]
+        return tuple(entry for each in _readable() for entry in each if entry.group == group)
 
 
 @cache

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.errors import UsageError
 from r2cc.needs import missing
 from r2cc.results import Run
 from r2cc.running import RunFailed, Source, run
@@ -44,11 +45,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips with everything that is missing."""
-    lacks = [
-        reason
-        for mark in item.iter_markers("r2cc_needs")
-        for reason in missing(str(item.config.getoption("--r2cc-inventory")), *mark.args, **mark.kwargs)
-    ]
+    place = str(item.config.getoption("--r2cc-inventory"))
+    try:
+        lacks = [
+            reason for mark in item.iter_markers("r2cc_needs") for reason in missing(place, *mark.args, **mark.kwargs)
+        ]
+    except UsageError as error:
+        pytest.fail(str(error), pytrace=False)
     if lacks:
         pytest.skip("; ".join(dict.fromkeys(lacks)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,13 @@ from harness.fork.treehash import tree_hash
 from harness.repo import Layout
 from harness.schemas import CHECKED
 
-# A shell starts what runs in the background with SIGINT ignored, and every process of a test would inherit that.
+sys.path.insert(0, str(Path(__file__).parent))  # ports.py, waits.py
+
+# A shell starts what runs in the background with SIGINT ignored, nohup with SIGHUP, and every process of a test would
+# inherit that. What is not ignored but heard is as usual in a program that is started.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 ROOT = Path(__file__).resolve().parents[1]
 GIT_ENV = {
@@ -85,7 +91,7 @@ def git(folder: Path, *words: str) -> str:
     """Run git without the user's configuration."""
     env = {**os.environ, **GIT_ENV}
     return subprocess.run(
-        ["git", "-C", str(folder), *words], env=env, check=True, capture_output=True, text=True, timeout=30
+        ["git", "-C", str(folder), *words], env=env, check=True, capture_output=True, text=True, timeout=60
     ).stdout.strip()
 
 

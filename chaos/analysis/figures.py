@@ -106,7 +106,7 @@ def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> FaultFigures:
         "iteration_ms": durations.get(index) if index is not None else None,
         "iteration_bound_ms": iteration_bound_ms(data, fault, mode),
         "beyond_ms": beyond_ms(data, fault, mode),
-        "longest_ms": max(pick(durations, struck_indices(data, fault)), default=None),
+        "longest_ms": longest_ms(data, fault),
         "degraded_ms": median(pick(durations, degraded_indices(data, fault))),
         "degraded_bound_ms": degraded_bound_ms(data, fault, mode),
         "after_ms": median(pick(durations, after_indices(data, fault))),
@@ -124,6 +124,24 @@ def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> FaultFigures:
         reverted_ns=fault.reverted_ns,
         **{name: _round(value) for name, value in figures.items()},
     )
+
+
+def longest_ms(data: RunData, fault: FaultTimes) -> float | None:
+    """The longest iteration while the fault lasted and things settled.
+
+    What operations beside it took longer than usual that the program does not time counts, too: a fault that struck one
+    of these must not pass for harmless. It may lie before the first iteration or behind the last one. As much as they
+    took where no fault was is none of the fault's doing: a program makes its data and checks it there.
+    """
+    struck, durations = struck_indices(data, fault), data.durations_ms
+    beside = {
+        line["index"]: line["beside_ms"] for line in data.by_event.get("iteration", []) if line.get("beside_ms", 0) > 0
+    }
+    reached = range(min(struck) - 1, max(struck) + 2) if struck else range(0)
+    noise = max((beside.get(index, 0.0) for index in undisturbed_indices(data) if index not in reached), default=0.0)
+    over = {index: beside[index] - noise for index in reached if beside.get(index, 0.0) > noise}
+    found = [(durations[index] if index in struck else 0.0) + over.get(index, 0.0) for index in {*struck, *over}]
+    return max(found, default=None)
 
 
 def return_ms(data: RunData, fault: FaultTimes) -> float | None:

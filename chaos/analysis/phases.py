@@ -47,14 +47,25 @@ def hit_index(data: RunData, fault: FaultTimes) -> int | None:
     """The measured iteration in flight when the fault took effect; None: the fault missed.
 
     It took effect between the issue of its command and the command's return, over SSH some 10 ms later: where no rank
-    was in an iteration at the first, the one in flight at the second was hit.
+    was in an iteration at the first, the one in flight at the second was hit. Where all had ended before the command
+    returned, it may have struck nothing: that is a miss.
     """
-    if fault.onset_ns is None:
+    if fault.onset_ns is None or _over_before(data, fault):
         return None
     index = _in_flight(data, fault.onset_ns)
     if index is None:
         index = _sent_during(data, fault)
     return index if index is not None or fault.struck_ns is None else _in_flight(data, fault.struck_ns)
+
+
+def _over_before(data: RunData, fault: FaultTimes) -> bool:
+    """No iteration was in flight when the fault's command returned, nor later."""
+    if fault.struck_ns is None or not data.iterations:
+        return False
+    ended = max(span.end_ns for spans in data.iterations.values() for span in spans.values())
+    progress = data.by_event.get("progress", [])
+    begun = max((line["index"] for line in progress), default=-1) > max(data.iterations)
+    return ended < fault.struck_ns and not begun
 
 
 def _in_flight(data: RunData, at_ns: int) -> int | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chaos.analysis.phases import healthy_indices, healthy_ms
 from chaos.analysis.requests import served
 from chaos.analysis.rundata import RunData, Span
 from chaos.analysis.stats import spread
 from harness.units import over
+
+if TYPE_CHECKING:
+    from numpy import int64
+    from numpy.typing import NDArray
 
 CPU_BUSY_MAX = 0.85
 HEALTHY_SPREAD_MAX = 0.10
@@ -40,28 +42,28 @@ def _mean(data: RunData, spans: Sequence[Span], share: str) -> float | None:
 
 
 def _mean_of(lines: Sequence[dict[str, Any]], spans: Sequence[Span], share: str) -> float | None:
-    total = weighted = 0.0
-    covered = _Covered(spans)
-    for (_, before), (line, now) in pairwise((line, covered.until(line["t_ns"])) for line in lines):
-        overlap = max(0, now - before)
-        total += overlap
-        weighted += overlap * line[share]
-    return weighted / total if total else None
+    import numpy as np
+
+    moments = np.array([line["t_ns"] for line in lines], dtype=np.int64)
+    overlaps = np.maximum(0, np.diff(_covered(spans, moments)))
+    total = int(overlaps.sum())
+    shares = np.array([line[share] for line in lines[1:]], dtype=float)
+    return float((overlaps * shares).sum()) / total if total else None
 
 
-class _Covered:
-    """How much time of some spans had passed at a moment; quick, as a long run has thousands of spans and lines."""
+def _covered(spans: Sequence[Span], moments: NDArray[int64]) -> NDArray[int64]:
+    """How much time of all spans, whether they overlap or not, had passed at each moment; quick, as a long run has
+    thousands of spans and more lines. Times are of the first span's beginning, so that their sums are small."""
+    import numpy as np
 
-    def __init__(self, spans: Sequence[Span]) -> None:
-        self._starts = sorted(span.start_ns for span in spans)
-        self._ends = sorted(span.end_ns for span in spans)
-        self._starts_sum = [0, *accumulate(self._starts)]
-        self._ends_sum = [0, *accumulate(self._ends)]
-
-    def until(self, t_ns: int) -> int:
-        """The sum over all spans, whether they overlap or not."""
-        begun, ended = bisect_left(self._starts, t_ns), bisect_left(self._ends, t_ns)
-        return (begun - ended) * t_ns - self._starts_sum[begun] + self._ends_sum[ended]
+    origin = min((span.start_ns for span in spans), default=0)
+    passed = np.zeros(len(moments), dtype=np.int64)
+    for edges, sign in (([span.start_ns for span in spans], 1), ([span.end_ns for span in spans], -1)):
+        ordered = np.sort(np.array(edges, dtype=np.int64)) - origin
+        sums = np.concatenate(([0], np.cumsum(ordered)))
+        before = np.searchsorted(ordered, moments - origin, "left")
+        passed += sign * (before * (moments - origin) - sums[before])
+    return passed
 
 
 def cpu_busy(data: RunData) -> float | None:

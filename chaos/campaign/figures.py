@@ -13,6 +13,9 @@ from harness.config import jsons
 from harness.config.files import Unreadable
 from harness.errors import UsageError
 
+LONGEST = 300
+"""Of what an error says of a file."""
+
 
 @dataclass(frozen=True)
 class ArmFigures:
@@ -63,8 +66,11 @@ def of_cell(folder: Path, cell: CellState) -> list[ArmFigures]:
     path = folder / cell.directory / "summary.json"
     try:
         return [of_arm(arm) for arm in summary_of(jsons.mapping_of(path, schema=1)).arms]
-    except Unreadable as error:
-        raise UsageError(f"{path.parent}: {error.message}", "remove that folder: the cell is run again") from error
+    except (Unreadable, ValueError) as error:
+        said = error.message if isinstance(error, Unreadable) else f"{path.name} is no summary: {error}"
+        raise UsageError(
+            f"{path.parent}: {' '.join(said.split())[:LONGEST]}", "remove that folder: the cell is run again"
+        ) from error
 
 
 def table(folder: Path, cells: Sequence[CellState]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from chaos.experiment.model import Experiment
     from chaos.soak.draw import Shape
     from chaos.soak.judge import Report
+    from chaos.soak.run import Request
     from chaos.testbed.launch import Benches
 
 VM = "vm:2x2"
@@ -75,24 +76,7 @@ VM = "vm:2x2"
 )
 @json_option("Print soak.json without its list of faults; progress on stderr.")
 @quiet_option("No progress; on stderr only what was found, if that is a failure.")
-def soak(
-    *,
-    resume: Path | None,
-    minutes: float,
-    max_faults: int | None,
-    seed: int | None,
-    arm: str,
-    bed: str,
-    under: Path | None,
-    python: str | None,
-    share_gpus: bool,
-    round_s: float,
-    shrink_minutes: float,
-    out: Path,
-    corrupt_carrier: str | None,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+def soak(**options: Any) -> int:
     """Draw faults from the whole matrix, check every byte, and shrink the first failure to an experiment file.
 
     \b
@@ -104,57 +88,100 @@ def soak(
       r2cc chaos soak --resume runs/<time>-soak --minutes 10
       r2cc chaos run runs/<time>-soak/replay.yaml
     """
-    from chaos.soak.draw import SHAPES, VM_SHAPES
-    from chaos.soak.resume import BEDS, earlier, same_build, same_workload
-    from chaos.soak.run import Request, Soak
-    from chaos.testbed.beds import KeptBed, open_bed
+    return _soaked(Asked(**options))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options, and the seed that was drawn where none was given."""
+
+    resume: Path | None
+    minutes: float
+    max_faults: int | None
+    seed: int | None
+    arm: str
+    bed: str
+    under: Path | None
+    python: str | None
+    share_gpus: bool
+    round_s: float
+    shrink_minutes: float
+    out: Path
+    corrupt_carrier: str | None
+    as_json: bool
+    quiet: bool
+
+    def say(self, text: str) -> None:
+        """On stderr, in a line of its own."""
+        if not self.quiet:
+            click.echo(("\r\033[K" if sys.stderr.isatty() else "") + text, err=True)
+
+
+def _soaked(asked: Asked) -> int:
+    from chaos.soak.resume import earlier
+    from chaos.soak.run import Soak
+    from chaos.testbed.beds import KeptBed
     from harness.files import rundir
     from harness.progress import show
     from harness.sites.inventory import parse
 
-    before = None if resume is None else earlier(resume, given())
-    if before is None:
-        seed = secrets.randbelow(2**31) if seed is None else seed
-        rundir.check(out)
-    else:
-        seed, arm, round_s, bed = before.seed, before.arm, before.round_s, BEDS[before.net]
-    own = None if under is None else _shape_under(under, bed, arm)
-    shapes = [own] if own is not None else VM_SHAPES if bed == "vm" else SHAPES
+    before = None if asked.resume is None else earlier(asked.resume, given())
+    asked = _settled(asked, before)
+    request = _request(asked, before)
+    directory = rundir.create(asked.out, "soak") if asked.resume is None else rundir.RunDir(asked.resume)
+    asked.say(f"soak: seed {asked.seed}, arm {asked.arm}, {asked.minutes:g} min, in {directory.shown()}")
+    with show("soaking") as step, KeptBed(parse(VM)) as kept:
+        request = replace(request, open_bed=kept.open) if asked.bed == "vm" else request
+        report = Soak(request, directory, asked.say, step.update).run()
+    if report.exit_code or not asked.quiet:
+        click.echo(_words(report), err=True)
+    if asked.as_json:
+        click.echo(dumped(replace(report, fates=None), 1))
+    click.echo(directory.shown(), err=asked.as_json)
+    return report.exit_code
+
+
+def _settled(asked: Asked, before: Report | None) -> Asked:
+    """With what the soak that goes on had, or with a seed. UsageError where no folder can be made."""
+    from chaos.soak.resume import BEDS
+    from harness.files import rundir
+
     if before is not None:
-        same_workload(before, shapes[0].under)
-    bench, build = _bench(shapes[0].under, python, share=share_gpus, quiet=as_json or quiet)
+        return replace(asked, seed=before.seed, arm=before.arm, round_s=before.round_s, bed=BEDS[before.net])
+    rundir.check(asked.out)
+    return replace(asked, seed=secrets.randbelow(2**31) if asked.seed is None else asked.seed)
+
+
+def _request(asked: Asked, before: Report | None) -> Request:
+    """What to soak. UsageError where it is not what the soak did that goes on."""
+    from chaos.soak.draw import SHAPES, VM_SHAPES
+    from chaos.soak.resume import digest_of, same_build, same_workload
+    from chaos.soak.run import Request
+    from chaos.testbed.beds import open_bed
+    from harness.sites.inventory import parse
+
+    own = None if asked.under is None else _shape_under(asked.under, asked.bed, asked.arm)
+    under, digest = (None, None) if own is None else (own.under, digest_of(own, asked.arm))
+    if before is not None:
+        same_workload(before, under, digest)
+    bench, build = _bench(under, asked.python, share=asked.share_gpus, quiet=asked.as_json or asked.quiet)
     if before is not None:
         same_build(before, build)
-    directory = rundir.create(out, "soak") if resume is None else rundir.RunDir(resume)
-
-    def say(text: str) -> None:
-        if not quiet:
-            click.echo(("\r\033[K" if sys.stderr.isatty() else "") + text, err=True)
-
-    say(f"soak: seed {seed}, arm {arm}, {minutes:g} min, in {directory.shown()}")
-    request = Request(
-        arm=arm,
-        seed=seed,
-        seconds=minutes * 60,
-        round_s=round_s,
-        shrink_s=shrink_minutes * 60,
+    return Request(
+        arm=asked.arm,
+        seed=asked.seed or 0,
+        seconds=asked.minutes * 60,
+        round_s=asked.round_s,
+        shrink_s=asked.shrink_minutes * 60,
         bench=bench,
         build=build,
         open_bed=lambda experiment: open_bed(parse("lab"), experiment),
-        shapes=shapes,
-        corrupt_carrier=corrupt_carrier,
-        max_faults=max_faults,
+        shapes=[own] if own is not None else VM_SHAPES if asked.bed == "vm" else SHAPES,
+        corrupt_carrier=asked.corrupt_carrier,
+        max_faults=asked.max_faults,
         before=before,
+        under_digest=digest,
     )
-    with show("soaking") as step, KeptBed(parse(VM)) as kept:
-        request = replace(request, open_bed=kept.open) if bed == "vm" else request
-        report = Soak(request, directory, say, step.update).run()
-    if report.exit_code or not quiet:
-        click.echo(_words(report), err=True)
-    if as_json:
-        click.echo(dumped(replace(report, fates=None), 1))
-    click.echo(directory.shown(), err=as_json)
-    return report.exit_code
 
 
 def _bench(own: Experiment | None, python: str | None, *, share: bool, quiet: bool) -> tuple[Benches, dict[str, Any]]:

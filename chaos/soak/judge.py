@@ -86,6 +86,8 @@ class Report:
     fates: Sequence[Fate] | None = left_out()
     under: str | None = left_out()
     """The experiment whose topology and workload it has; None: those of the soak."""
+    under_digest: str | None = left_out()
+    """SHA-256 of what it takes from there."""
 
 
 def failure(lines: Sequence[Line], ranks: int, *, own: bool = False) -> str | None:

@@ -50,6 +50,8 @@ class Request:
     max_faults: int | None = None
     before: judge.Report | None = None
     """What the soak in this folder came to so far: it goes on with the next round."""
+    under_digest: str | None = None
+    """Of somebody's own experiment (`resume.digest_of`)."""
 
 
 @dataclass
@@ -277,6 +279,7 @@ class Soak:
             failure=self._failed,
             fates=tally.fates,
             under=own.name if (own := request.shapes[0].under) else None,
+            under_digest=request.under_digest,
         )
         self._out.write_json("soak.json", report)
         return report

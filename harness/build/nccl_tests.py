@@ -54,7 +54,10 @@ def build_nccl_tests(
     nvcc = compiler_of(cuda_include(layout, progress))
     home = mpi.resolve() if mpi is not None else None
     if home is not None and not (home / "include" / "mpi.h").is_file():
-        raise UsageError(f"no MPI in {home}: it has no include/mpi.h", "--mpi /usr/lib/x86_64-linux-gnu/openmpi")
+        raise UsageError(
+            f"no MPI in {home}: it has no include/mpi.h",
+            "install MPI's headers (Debian: libopenmpi-dev, then --mpi /usr/lib/x86_64-linux-gnu/openmpi)",
+        )
     library = known_build(layout)
     folder = layout.nccl.with_name("nccl-tests")
     with exclusive(layout.cache / "locks" / "build.lock", "building"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -154,9 +154,8 @@ def deploy(hosts: Mapping[str, Host], planned: Mapping[str, Planned], owner: str
         if wrong := _sharing_in_vain(planned, locks):
             raise InputErrors([*wrong, "nothing was copied to any host"])
         run = _Run(remote.Objects(folder), token, keep, told)
-        sent = on_all(
-            {name: partial(run.send, hosts[name], planned[name], lock.value) for name, lock in _good(locks).items()}
-        )
+        work = {name: partial(run.send, hosts[name], planned[name], lock.value) for name, lock in _good(locks).items()}
+        sent = _shared(on_all(work), locks)
         done = on_all(
             {
                 name: partial(run.switch, hosts[name], planned[name], locks[name].value or "", bytes_.value or 0)
@@ -217,6 +216,15 @@ def _good(outcomes: Mapping[str, Outcome[Value]]) -> dict[str, Outcome[Value]]:
     return {name: outcome for name, outcome in outcomes.items() if outcome.error is None}
 
 
+def _shared(done: Mapping[str, Outcome[Value]], locks: Mapping[str, Outcome[str]]) -> dict[str, Outcome[Value]]:
+    """`done`, where a host has the error of the one whose folder it shares: what failed there failed for it, too."""
+    found = dict(done)
+    for name, lock in _good(locks).items():
+        if (first := done.get(lock.value or "")) and first.error:
+            found[name] = replace(done[name], value=None, error=first.error)
+    return found
+
+
 def _first(name: str, *steps: Mapping[str, Outcome[Any]]) -> Outcome[Done]:
     """The last step that a host came to, with the time of all."""
     found = [step[name] for step in steps if name in step]
@@ -268,7 +276,7 @@ def rollback(hosts: Mapping[str, Host], prefixes: Mapping[str, str], owner: str)
             for name, lock in _good(locks).items()
         }
         done = on_all(work)
-        return {name: _first(name, facts, locks, done) for name in hosts}
+        return {name: _first(name, facts, locks, _shared(done, locks)) for name in hosts}
 
 
 def _rollback(host: Host, facts: HostFacts, token: str, shared: str) -> Done:

@@ -176,7 +176,10 @@ def difference(scratch: Path) -> str:
 
 
 def tidy(diff: str) -> str:
-    """Both names on a difference's first line even where a side is absent, and no quoted function after a hunk's @@."""
+    """Both names on a difference's first line even where a side is absent, and no quoted function after a hunk's @@.
+
+    git's own two lines before a file that was only edited are left out: `---` and `+++` say all, as in ours."""
+    diff = re.sub(r"^diff --git .*\nindex .*\n(?=--- a/.*\n\+\+\+ b/)", "", diff, flags=re.MULTILINE)
     diff = re.sub(r"^diff --git [ab]/(.*) [ab]/\1$", r"diff --git a/\1 b/\1", diff, flags=re.MULTILINE)
     return re.sub(r"^(@@ -\S+ \+\S+ @@).*$", r"\1", diff, flags=re.MULTILINE)
 

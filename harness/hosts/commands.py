@@ -14,22 +14,32 @@ from harness.errors import CommandError
 from harness.hosts.base import STDERR_LINES_QUOTED, Result
 
 
+def shown(argv: Sequence[str]) -> str:
+    """As one would type it, but on one line: of a script that is a word of it, the first line and how many follow."""
+    return " ".join(_word(word) for word in argv)
+
+
+def _word(word: str) -> str:
+    first, *rest = word.strip().splitlines() or [""]
+    return shlex.quote(f"{first} ... ({len(rest)} more lines)" if rest else word)
+
+
 def command_error(host: str, result: Result, hint: str | None = None) -> CommandError:
     """The one shape of "a command failed": host, argv, exit code, the last lines of stderr, what to try next."""
     tail = last_lines(result.stderr)
-    message = f"{host}: command failed with exit code {result.exit_code}: {shlex.join(result.argv)}"
+    message = f"{host}: command failed with exit code {result.exit_code}: {shown(result.argv)}"
     return CommandError(message + (f"\n{indent(tail)}" if tail else ""), hint or _hint(result))
 
 
 def timeout_error(host: str, argv: Sequence[str], timeout_s: float, stderr: str = "") -> CommandError:
     tail = last_lines(stderr)
-    message = f"{host}: command still ran after {timeout_s:g} s and was killed: {shlex.join(argv)}"
+    message = f"{host}: command still ran after {timeout_s:g} s and was killed: {shown(argv)}"
     return CommandError(message + (f"\n{indent(tail)}" if tail else ""), "allow it more time, or see what it waits for")
 
 
 def start_error(host: str, argv: Sequence[str], error: OSError) -> CommandError:
     """The command could not even be started: not found, not executable, argument list too long."""
-    message = f"{host}: cannot start {shlex.join(argv)}: {error.strerror or error}"
+    message = f"{host}: cannot start {shown(argv)}: {error.strerror or error}"
     return CommandError(message, _install_hint(argv[0]) if argv else "give a command")
 
 

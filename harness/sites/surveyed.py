@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,9 @@ class Surveyed:
             names = host.nics.get(DATA, ())
             if not names:
                 errors.append(f"{host.name}: {NO_DATA}")
-            for name in names:
-                if is_ipv4(there.get(name, "")):
-                    found.append(PlannedNic(host.name, name, there[name]))
-                else:
-                    errors.append(f"{host.name}: {_unusable(name, there)}")
+            usable = [name for name in names if is_ipv4(there.get(name, ""))]
+            found += [PlannedNic(host.name, name, there[name]) for name in usable]
+            errors += [f"{host.name}: {reason}" for reason in _unusable(set(names) - set(usable), there)]
         if errors:
             raise InputErrors(errors)
         return found
@@ -130,13 +128,13 @@ def is_ipv4(address: str) -> bool:
     return bool(address) and ":" not in address
 
 
-def _unusable(name: str, there: Mapping[str, str]) -> str:
-    if name in there:
-        return (
-            f"NIC '{name}' has IPv6 addresses alone ({there[name]}): IPv6 alone is not supported, give it one of IPv4"
-        )
-    with_one = ", ".join(each for each, address in there.items() if is_ipv4(address)) or "none"
-    return f"no NIC '{name}' with an IPv4 address (with one: {with_one})"
+def _unusable(names: Iterable[str], there: Mapping[str, str]) -> Iterator[str]:
+    """Why a host's data NICs `names` cannot be used; one reason for all that are not there."""
+    for name in sorted(there.keys() & names):
+        yield f"NIC '{name}' has IPv6 addresses alone ({there[name]}): IPv6 alone is not supported, give it one of IPv4"
+    if absent := ", ".join(f"'{name}'" for name in sorted(set(names) - there.keys())):
+        with_one = ", ".join(each for each, address in there.items() if is_ipv4(address)) or "none"
+        yield f"no NIC {absent} with an IPv4 address (with one: {with_one})"
 
 
 def _few(names: Sequence[str]) -> str:

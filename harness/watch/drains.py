@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.errors import R2ccError, UsageError
 from harness.files.writing import failed, write_whole
 from harness.schemas.form import form
-from harness.watch.status import Nic, Status, read_folder
+from harness.watch.status import OF_DRAINS, Nic, Status, read_folder
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 POLL_S = 0.2
@@ -62,7 +62,7 @@ def place_of(text: str) -> Place:
 
 
 def file_of(folder: Path, place: Place) -> Path:
-    return folder / f"drain-{place.host}-{place.nic}.json"
+    return folder / f"{OF_DRAINS}{place.host}-{place.nic}.json"
 
 
 def drain(folder: Path, place: Place, for_s: float | None = None) -> Path:
@@ -91,7 +91,7 @@ def undrain(folder: Path, place: Place) -> None:
 
 def drains_in(folder: Path) -> list[Place]:
     found = []
-    for file in folder.glob("drain-*.json"):
+    for file in folder.glob(f"{OF_DRAINS}*.json"):
         try:
             value = json.loads(file.read_text(encoding="utf-8"))
             found.append(Place(str(value["host"]), str(value["nic"])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ OLD_S = 600.0
 """A file that was not written for longer is not even read."""
 MANY_OLD = 100
 MOST_BYTES = 64 * 1024
+OF_DRAINS = "drain-"
+OF_A_PROCESS = re.compile(r"-\d+-[0-9a-f]{8}\.json$")
 NicState = Literal["up", "degraded", "down", "draining"]
 
 
@@ -147,7 +150,7 @@ def read_folder(path: Path, host: str | None = None, now: float | None = None, *
     now = time.time() if now is None else now
     old = 0
     try:
-        files = sorted(file for file in path.iterdir() if file.suffix == ".json" and not file.name.startswith("."))
+        files = sorted(file for file in path.iterdir() if _is_status(file.name))
     except FileNotFoundError:
         found.problems.append(f"{path}: no such folder: no process has R2CC_STATUS_DIR={path}, or none ran yet")
         return found
@@ -177,6 +180,12 @@ def read_folder(path: Path, host: str | None = None, now: float | None = None, *
         hint = f"find {path} -name '*.json' -mmin +60 -delete"
         found.problems.append(f"{path}: {old} files of processes that ended long ago; to remove them: {hint}")
     return found
+
+
+def _is_status(name: str) -> bool:
+    """What `r2cc drain` writes has no process number: one folder may serve as R2CC_CONTROL_DIR, too."""
+    written = name.endswith(".json") and not name.startswith(".")
+    return written and (not name.startswith(OF_DRAINS) or OF_A_PROCESS.search(name) is not None)
 
 
 def read(path: Path) -> Status:

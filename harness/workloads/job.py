@@ -44,7 +44,10 @@ class Workload(Protocol):
 
 
 class Job:
-    """Joins the process group; `run` does all iterations. Raises what torch raises when a collective fails."""
+    """Joins the process group; `run` does all iterations. Raises what torch raises when a collective fails.
+
+    Spec: `store`, where the root is the store of another job: what all keys begin with there.
+    """
 
     def __init__(self, given: Namespace) -> None:
         self.given = given
@@ -57,7 +60,10 @@ class Job:
             torch.cuda.set_device(self.device)
         limit = timedelta(seconds=given.timeout_s)
         host, _, port = given.root.rpartition(":")
-        self.store = dist.TCPStore(host, int(port), self.ranks, self.rank == 0, limit)
+        within = self.spec.get("store")
+        first = self.rank == 0 and within is None
+        store = dist.TCPStore(host, int(port), self.ranks, first, limit, wait_for_workers=within is None)
+        self.store = store if within is None else dist.PrefixStore(within, store)
         backend = "nccl" if self.cuda else "gloo"
         dist.init_process_group(backend, store=self.store, rank=self.rank, world_size=self.ranks, timeout=limit)
         self._done = torch.cuda.Event(blocking=True) if self.cuda else None

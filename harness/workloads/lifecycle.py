@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,8 +30,6 @@ SETTLE_S = 2.0
 LATE_S, HELD_S, POLL_S = 0.02, 0.5, 0.001
 CHILD_SHARE = 0.8
 """Of a case's limit: a child has ended when its parent gives up."""
-PORTS = range(20_000, 28_000)
-"""Below those that kernels give to connections (32768 and up): one that was free a moment ago might be taken by one."""
 ONLY_RANK = Path(__file__).with_name("rank.py")
 RUSAGE_PAGES = 1
 
@@ -310,11 +307,13 @@ def nonblocking(w: Workload) -> int:
 
 
 def exit_without(w: Workload) -> int:
-    """A process of its own that ends without destroying anything."""
+    """A process of its own that ends without destroying anything. Children meet in our store: a port of their own might
+    be another's."""
     given, limit_s = w.job.given, CHILD_SHARE * w.limit_s
-    spec = {**w.job.spec, "cases": ["destroy"], "leave": True}
+    w.turn += 1
+    spec = {**w.job.spec, "cases": ["destroy"], "leave": True, "store": f"lifecycle/{w.turn}"}
     argv = [sys.executable, str(ONLY_RANK), "lifecycle", "--rank", str(w.job.rank), "--ranks", str(w.job.ranks)]
-    argv += ["--root", children_root(w), "--per-host", str(given.per_host)]
+    argv += ["--root", given.root, "--per-host", str(given.per_host)]
     argv += ["--iterations", "1", "--warmup", "0", "--timeout-s", str(limit_s), "--spec", json.dumps(spec)]
     argv += ["--gpu", str(given.gpu)] if w.job.cuda else []
     done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=limit_s, check=False)
@@ -323,35 +322,10 @@ def exit_without(w: Workload) -> int:
     return 0
 
 
-def children_root(w: Workload) -> str:
-    """Where the children meet: a port of rank 0's host that is free, and that no connection is given meanwhile."""
-    w.turn += 1
-    key, host = f"lifecycle/{w.turn}", w.job.given.root.rpartition(":")[0]
-    if w.job.rank == 0:
-        w.job.store.set(key, str(free_port(host, PORTS[w.turn % len(PORTS) :])))
-    return f"{host}:{w.job.store.get(key).decode()}"
-
-
-def free_port(host: str, ports: Iterable[int]) -> int:
-    """The first that nobody listens at. Raises OSError when there is none."""
-    for port in ports:
-        with socket.socket() as probe:
-            try:
-                probe.bind((host, port))
-                return port
-            except OSError:
-                continue
-    raise OSError(f"no free port for the children on {host}")
-
-
 def leave(w: Workload, code: int) -> NoReturn:
-    """Ends the process as it is, when all ranks have their results; the store, which is rank 0's, goes last."""
+    """Ends the process as it is, when all ranks have their results."""
     w.arrive("done")
     w.wait_for("done", w.job.ranks)
-    if w.job.rank:
-        w.arrive("gone")
-    else:
-        w.wait_for("gone", w.job.ranks - 1)
     os._exit(code)
 
 

@@ -52,7 +52,9 @@ Bench::Bench(const Options& options, const ncclNet_t& table, Bootstrap& bootstra
       data_(options),
       health_(std::move(health)),
       progress_(options.idleUs),
-      carrier_(options.corruptCarrier, options.rank) {}
+      carrier_(options.corruptCarrier, options.rank) {
+  if (health_.connects) health_.connects();
+}
 
 // Everybody hears everybody's before anybody ends, so that each rank says it for itself.
 void Bench::checkTerms() {
@@ -142,7 +144,8 @@ void Bench::use(Choice& choice) {
   }
   const bool uneven = std::any_of(choice.plan.parts.begin(), choice.plan.parts.end(),
                                   [](const planner::Part& part) { return part.kind != planner::Kind::Ring; });
-  if (uneven != std::exchange(uneven_, uneven) && health_.loadUnevenly) health_.loadUnevenly(uneven);
+  const bool before = std::exchange(uneven_, uneven);
+  if ((uneven || before) && health_.loadUnevenly) health_.loadUnevenly(uneven - before);
 }
 
 // Rank 0 places for all: what it finds is a search's result.

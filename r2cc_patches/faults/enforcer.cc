@@ -34,6 +34,7 @@ bool Enforcer::look() {
   if (!over.empty() || files_.size() != stayed) {
     silenceNew();
     passOnVerbs();
+    sayWhatIsInForce();
   }
   for (File& file : over) undo(file);
   const auto hasSockets = [](const auto& file) { return !file.second.rules.empty(); };
@@ -68,11 +69,18 @@ void Enforcer::passOnVerbs() {
   devices_.setRules(rules);
 }
 
+/// Whoever reads that may count on it. Before anything strikes: the program may end by it.
+void Enforcer::sayWhatIsInForce() {
+  for (auto& [name, file] : files_) {
+    if (file.unsaid) file.answers->say("seen " + std::to_string(getpid()) + " " + ownBuild() + "\n");
+    file.unsaid = false;
+  }
+}
+
 void Enforcer::load(const std::string& name, const Stamp& stamp) {
   File& file = files_[name];
   file.stamp = stamp;
   file.answers = std::make_shared<const Answers>(folder_.answers(name));
-  const std::string pid = std::to_string(getpid());
   try {
     Rules rules = parse(folder_.read(name));
     checkDevices(rules.verbs);
@@ -80,11 +88,11 @@ void Enforcer::load(const std::string& name, const Stamp& stamp) {
     for (Rule& rule : rules.sockets) file.rules.emplace_back().rule = std::move(rule);
     for (VerbsRule& rule : rules.verbs)
       file.verbs.push_back({std::make_shared<ActiveRule>(std::move(rule), file.answers), {}});
-    file.answers->say("seen " + pid + " " + ownBuild() + "\n");
+    file.unsaid = true;
   } catch (const BadRules& error) {
     const std::string line = "r2cc faults: " + folder_.pathOf(name) + " is refused: " + error.what() + "\n";
     std::fputs(line.c_str(), stderr);
-    file.answers->say("refused " + pid + " " + error.what() + "\n");
+    file.answers->say("refused " + std::to_string(getpid()) + " " + error.what() + "\n");
   }
 }
 
@@ -146,7 +154,7 @@ void Enforcer::strike(int fd, uint64_t cookie, const Ends& ends) {
       if (isClosing(cookie) && one.closing.count(cookie) == 0) continue;  // it is another rule's until that is over
       if (spent || !one.rule.matches(ends)) continue;
       const Fd socket = heldOpen(fd);
-      if (cookieOf(socket.get()) != cookie || !apply(socket.get(), cookie, one)) return;
+      if (cookieOf(socket.get()) != cookie || !apply(socket.get(), cookie, *file.answers, one)) return;
       one.hits++;
       one.hitNs = monotonicNs();
       return;
@@ -167,11 +175,11 @@ void Enforcer::close(int fd, uint64_t cookie, const Ends& door) {
   }
 }
 
-bool Enforcer::apply(int fd, uint64_t cookie, InForce& one) {
+bool Enforcer::apply(int fd, uint64_t cookie, const Answers& answers, InForce& one) {
   std::optional<uint64_t> pacing = 0;
   switch (one.rule.action) {
     case Action::Reset:
-      return resetOnceRead(fd, cookie, one);
+      return resetOnceRead(fd, cookie, answers, one);
     case Action::Silent:
       if (!deafen(fd)) return false;
       break;
@@ -188,12 +196,13 @@ bool Enforcer::apply(int fd, uint64_t cookie, InForce& one) {
 
 /// What has arrived stays readable when a network resets a connection, and our call would throw it away. So nothing
 /// more is let in, and what is there is left to its reader first. Looked at twice: a packet may be on its way past the
-/// filter.
-bool Enforcer::resetOnceRead(int fd, uint64_t cookie, InForce& one) {
+/// filter. The first is answered before it strikes: the program may end by it.
+bool Enforcer::resetOnceRead(int fd, uint64_t cookie, const Answers& answers, InForce& one) {
   const bool first = one.closing.insert(cookie).second;
   if (first && !deafen(fd)) one.closing.erase(cookie);
   if (first || hasUnread(fd)) return false;
   one.closing.erase(cookie);
+  if (one.answered.hits == 0) answers.hit(one.rule.nic, ++one.answered.hits, monotonicNs());
   return reset(fd);
 }
 

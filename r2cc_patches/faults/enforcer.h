@@ -52,6 +52,7 @@ class Enforcer {
     std::vector<InForce> rules;
     std::vector<VerbsInForce> verbs;
     std::shared_ptr<const Answers> answers;
+    bool unsaid = false;  // that it is in force
   };
 
   void checkDevices(const std::vector<VerbsRule>& rules) const;
@@ -60,11 +61,12 @@ class Enforcer {
   void hearEarly(const std::unordered_map<uint64_t, int>& open);
   void silenceNew();
   void passOnVerbs();
+  void sayWhatIsInForce();
   void strikeAll();
   void strike(int fd, uint64_t cookie, const Ends& ends);
   void close(int fd, uint64_t cookie, const Ends& door);
-  bool apply(int fd, uint64_t cookie, InForce& one);
-  static bool resetOnceRead(int fd, uint64_t cookie, InForce& one);
+  bool apply(int fd, uint64_t cookie, const Answers& answers, InForce& one);
+  static bool resetOnceRead(int fd, uint64_t cookie, const Answers& answers, InForce& one);
   void forget(const std::unordered_set<uint64_t>& open);
   bool isHeld(uint64_t cookie) const;
   bool isClosing(uint64_t cookie) const;

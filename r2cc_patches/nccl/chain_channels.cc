@@ -8,6 +8,7 @@
 #include "graph.h"
 #include "graph/topo.h"
 #include "planner/shapes/cycles.h"
+#include "record/r2cc_health.h"
 #include "transport.h"
 
 namespace r2cc::schedules {
@@ -89,6 +90,15 @@ class MayCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+/// Tells the net that what is connected meanwhile is there for schedules alone.
+class ForSchedules {
+ public:
+  ForSchedules() { r2ccScheduleConnects(1); }
+  ~ForSchedules() { r2ccScheduleConnects(-1); }
+  ForSchedules(const ForSchedules&) = delete;
+  ForSchedules& operator=(const ForSchedules&) = delete;
+};
+
 }  // namespace
 
 ChainChannels ChainChannels::layOut(const ncclComm* comm, const std::vector<std::vector<int>>& homes,
@@ -132,6 +142,7 @@ std::vector<int> ChainChannels::along(size_t cycle, int which) const {
 }
 
 ncclResult_t ChainChannels::connect(ncclComm* comm) {
+  const ForSchedules forSchedules;
   for (size_t cycle = 0; cycle < cycles_.size(); cycle++) {
     for (int which = 0; which < perCycle_; which++) {
       const std::vector<int> order = along(cycle, which);
@@ -203,6 +214,7 @@ bool ChainChannels::hang(ncclComm* comm, size_t line, const std::vector<int>& ho
 
 ncclResult_t ChainChannels::connectHung(ncclComm* comm) {
   const MayCapture mayCapture;
+  const ForSchedules forSchedules;
   for (const int id : hung_) {
     ncclTree& tree = comm->channels[id].tree;
     int peers[NCCL_MAX_TREE_ARITY + 1] = {tree.up, tree.down[0], tree.down[1], tree.down[2]};

@@ -43,9 +43,10 @@ class ChainChannels {
   bool unconnected() const { return !hung_.empty(); }
   /// Makes them. Collective.
   ncclResult_t connectHung(ncclComm* comm);
-  /// A CUDA graph has that channel as it is cut now: it stays so until release().
+  /// A CUDA graph has that channel as it is cut now: it stays so. When the graph is gone each rank learns at another
+  /// moment, and ranks that cut differently would wait for each other for ever.
   void hold(int channel);
-  void release() { held_.clear(); }
+  bool held() const { return !held_.empty(); }
   /// Copies all trees to the device, in order with what is enqueued before and after; before what is captured, too.
   ncclResult_t upload(ncclComm* comm) const;
 

@@ -1,5 +1,6 @@
 #include "schedules.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 #include <utility>
@@ -231,6 +232,7 @@ ncclResult_t Schedules::enter(bool& mustConnect) {
   if (ways_.empty()) NCCLCHECK(adopt(plansOrRings(initial_.nodes), planner::capacitiesText(initial_.nodes).c_str()));
   const agree::Decision& decision = agreement_->enter(history_ = hashOfGroup());
   if (decision.epoch != epoch_) NCCLCHECK(take(decision));
+  if (uneven_ && !takesApart() && !replaysChains()) loadUnevenly(false);
   mustConnect |= chains_.unconnected();
   if (!ncclCudaGraphValid(comm_->planner.capturingGraph)) return ncclSuccess;
   agreement_->captured();
@@ -252,8 +254,17 @@ uint64_t Schedules::hashOfGroup() {
 }
 
 void Schedules::loadUnevenly(bool now) {
-  if (now != std::exchange(uneven_, now)) r2ccUnevenLoad(now ? 1 : -1);
+  const bool before = std::exchange(uneven_, now);
+  if (now || before) r2ccUnevenLoad(now - before);
 }
+
+bool Schedules::takesApart() const {
+  return std::any_of(ways_.begin(), ways_.end(), [](const Way& way) { return !way.pieces.empty(); });
+}
+
+/// Chains in graphs go on, and count on what was gone when they were captured. Of this rank alone, as what the net
+/// does.
+bool Schedules::replaysChains() const { return chains_.held() && comm_->localPersistentRefs > 0; }
 
 std::vector<int> Schedules::homesOf(const planner::Part& part) const {
   if (!part.homes.empty()) return part.homes;
@@ -327,18 +338,18 @@ bool Schedules::wayOf(const planner::Plan& plan, Way& way) {
 }
 
 ncclResult_t Schedules::adopt(const Plans& plans, const char* what) {
-  if (comm_->localPersistentRefs == 0) chains_.release();
   std::vector<Way> next(plans.size());
-  bool chains = false, any = false;
+  bool chains = false;
   for (size_t i = 0; i < plans.size(); i++) {
     const bool cuts = wayOf(plans[i], next[i]);
-    if (!cuts) WARN("R2CC: %s runs as NCCL chooses: captured CUDA graphs hold the chain channels", kOperations[i].name);
+    if (!cuts)
+      WARN("R2CC: %s runs as NCCL chooses: a CUDA graph was captured with the chain channels as they are",
+           kOperations[i].name);
     chains |= next[i].chains;
-    any |= !next[i].pieces.empty();
   }
   if (chains) NCCLCHECK(chains_.upload(comm_));
   ways_ = std::move(next);
-  loadUnevenly(any);
+  if (takesApart() || !replaysChains()) loadUnevenly(takesApart());
   for (size_t i = 0; i < plans.size(); i++) {
     const bool taken = !ways_[i].pieces.empty();
     INFO(NCCL_COLL, "R2CC: epoch %lu, %s: %s from %lu bytes on is %s. %s", static_cast<unsigned long>(epoch_), what,

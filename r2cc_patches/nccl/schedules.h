@@ -85,6 +85,8 @@ class Schedules {
   /// Which of a cycle's channels the part lies on.
   std::vector<int> homesOf(const planner::Part& part) const;
   void loadUnevenly(bool now);
+  bool takesApart() const;
+  bool replaysChains() const;
   ncclResult_t take(const agree::Decision& decision);
   uint64_t hashOfGroup();
 

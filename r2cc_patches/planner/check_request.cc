@@ -16,6 +16,7 @@ constexpr int kMostRanks = 1 << 20;
 constexpr int kMostChannels = 1024;
 constexpr double kMostRateGbit = 1e6;
 constexpr double kLeastCapacity = 1e-6;  // less of a node than this is nothing that can be planned with
+constexpr double kLeastGbit = 1e-9;      // nor is one bit a second: times would have no number
 constexpr double kMostHopUs = 1e9;
 constexpr double kMostGBps = 1e6;
 constexpr double kMostEfficiency = 2;  // of what NCCL's table has, which is less than the NICs'
@@ -37,7 +38,7 @@ void checkNics(const Node& node, bool alone, Problems& problems) {
     left += nic.rateGbit * nic.capacity;
     whole += nic.rateGbit;
   }
-  if (alone || left > whole * kLeastCapacity) return;
+  if (alone || left > std::max(whole * kLeastCapacity, kLeastGbit)) return;
   problems.add("node " + node.name + " has no capacity at all");
   problems.hint("every node needs a NIC that works: leave the node out, or give it one back");
 }

@@ -4,12 +4,14 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "planner/check_request.h"
 #include "planner/cost/cluster.h"
 #include "planner/cost/model.h"
 #include "planner/cost/nccl_table.h"
+#include "planner/shapes/less.h"
 #include "planner/shapes/order.h"
 #include "planner/shapes/pool.h"
 #include "planner/shapes/schedules.h"
@@ -87,7 +89,7 @@ class Planning {
       return "reduction " + request_.reduction + " has no special schedule: a ring on balanced paths";
     }
     if (cluster_.nodes() < 2) return "one node: nothing goes through a NIC";
-    if (automatic() && cluster_.degraded().empty() && cluster_.alike()) {
+    if (automatic() && cluster_.alike()) {
       return "no node is slower than the others: a plain ring";
     }
     return "";
@@ -114,6 +116,27 @@ class Planning {
     choices_.push_back(std::move(tried[best]));
   }
 
+  /// Which nodes suit each other depends on all that they lost, and what is proposed for that is not searched to the
+  /// end. So what would be proposed if a NIC had less left may suit better, and is taken if it does by the margin.
+  template <typename Propose>
+  std::vector<Proposal> proposed(const Propose& propose) const {
+    std::vector<Proposal> out = propose(cluster_, ring_);
+    double least = std::numeric_limits<double>::infinity();
+    for (const Proposal& proposal : out) least = std::min(least, usIfRuns(proposal));
+    withLess(request_, cluster_, [&](const Request& less) {
+      const Cluster cluster(less);
+      for (Proposal& proposal : propose(cluster, ringOrder(cluster))) {
+        if (usIfRuns(proposal) < least * (1 - request_.cost.margin)) out.push_back(std::move(proposal));
+      }
+    });
+    return out;
+  }
+
+  double usIfRuns(const Proposal& proposal) const {
+    if (proposal.drafts.empty()) return std::numeric_limits<double>::infinity();
+    return usOf(choiceOf(proposal), bytes_);
+  }
+
   void addSpecial() {
     if (!request_.cycles.empty()) {
       if (!gathers(request_)) add(proposeCuts(request_, cluster_, ring_));
@@ -121,9 +144,11 @@ class Planning {
       return addBest(proposeReranked(request_, cluster_));
     }
     // In the order of preference: chains run on kernels that NCCL has, and allotted ends make the loads more even.
-    addBest(proposeChains(cluster_, ring_, parts_));
+    addBest(proposed(
+        [&](const Cluster& cluster, const std::vector<int>& ring) { return proposeChains(cluster, ring, parts_); }));
     addBest(proposeFixedChain(cluster_, ring_, parts_));
-    addBest(proposeTrees(cluster_, ring_, parts_));
+    addBest(proposed(
+        [&](const Cluster& cluster, const std::vector<int>& ring) { return proposeTrees(cluster, ring, parts_); }));
     add(proposeOptcc(cluster_, ring_, parts_));
     add(proposePublished(cluster_, ring_, parts_));
     if (request_.schedule == Schedule::Reranked)
@@ -153,7 +178,7 @@ class Planning {
   }
   /// With several ranks a node chains can be faster than what runs where no node is slower than the fastest. That some
   /// are is no gain.
-  double evenUs() const { return wholeUs(std::max(1.0, cluster_.healthySlowest() / cluster_.fastest())); }
+  double evenUs() const { return wholeUs(std::max(1.0, cluster_.healthySlowest() / cluster_.mostLeft())); }
   /// What would run without a special schedule.
   double ordinaryUs(double bytes) const { return rivals_.count() > 0 ? rivals_.chosenUs(bytes) : us(0, bytes); }
   double us(size_t i, double bytes) const { return usOf(choices_[i], bytes); }
@@ -219,7 +244,7 @@ class Planning {
     for (const Draft& draft : choice.estimate.drafts()) out.parts.push_back(partOf(draft, choice.estimate));
     for (int node = 0; node < cluster_.nodes(); node++) {
       const double load = choice.estimate.loads()[static_cast<size_t>(node)] * bytes_;
-      const double rateGbit = cluster_.bandwidth(node) / 125;
+      const double rateGbit = cluster_.left(node) / 125;
       out.nodes.push_back({request_.nodes[static_cast<size_t>(node)].name, rateGbit, load, load});
     }
     out.baselines = baselines(chosen);
@@ -298,13 +323,18 @@ class Planning {
     return std::string(request_.op) + " has none";
   }
 
+  /// By what NICs have left, whoever reaches them: that is what a user sees.
   std::string whoIsSlow() const {
-    const std::vector<int>& slow = cluster_.degraded();
-    if (slow.empty()) return cluster_.alike() ? "no node is slower than the others" : "nodes have different NICs left";
-    const std::string left = percent(cluster_.bandwidth(slow.front()) / cluster_.fastest());
-    const std::string& name = request_.nodes[static_cast<size_t>(slow.front())].name;
-    if (slow.size() == 1) return "node " + name + " has " + left + " of the others' bandwidth";
-    return std::to_string(slow.size()) + " nodes are slower, the slowest, " + name + ", at " + left;
+    int slowest = 0, slow = 0;
+    for (int node = 0; node < cluster_.nodes(); node++) {
+      slow += cluster_.left(node) < cluster_.mostLeft() * (1 - 1e-9) ? 1 : 0;
+      if (cluster_.left(node) < cluster_.left(slowest)) slowest = node;
+    }
+    if (slow == 0) return cluster_.alike() ? "no node is slower than the others" : "nodes have different NICs left";
+    const std::string left = percent(cluster_.left(slowest) / cluster_.mostLeft());
+    const std::string& name = request_.nodes[static_cast<size_t>(slowest)].name;
+    if (slow == 1) return "node " + name + " has " + left + " of the others' bandwidth";
+    return std::to_string(slow) + " nodes are slower, the slowest, " + name + ", at " + left;
   }
 
   const Request& request_;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.charts import svg
@@ -31,6 +31,8 @@ TOP = 20.0
 MARK = 3.0
 ABOVE = 1.02
 """What is marked is more than rounding over the top."""
+ROOM = 3.0
+"""Where no NIC's rate is known, bursts of up to so many times the usual peak are drawn as they are."""
 
 
 Rates = dict[tuple[str, NicId], tuple[Envelope, Envelope]]
@@ -54,17 +56,15 @@ class Strips:
 def figure(traces: Sequence[Trace], faulted: Sequence[NicId], known_gbit: Mapping[NicId, float]) -> Figure:
     """The NICs of the faulted hosts for everyone to see, those of the other hosts behind a fold.
 
-    `known_gbit`: the rates of NICs as far as they are known. A burst between two samples may be many times the rate of
-    its NIC: a scale that fits it would show nothing else.
+    `known_gbit`: the rates of NICs as far as they are known; 0 to their highest is what a strip then shows.
     """
     axis = series.common_axis(traces)
     rates = {
-        (trace.arm, nic): series.rates_gbit(counters, trace.origin_ns(), axis)
-        for trace in traces
+        (trace.arm, nic): series.rates_gbit(counters, origin_ns, axis)
+        for trace, origin_ns in ((trace, trace.origin_ns()) for trace in traces)
         for nic, counters in trace.samples.items()
     }
-    full = max((known_gbit[nic] for _, nic in rates if nic in known_gbit), default=0.0)
-    scale = Scaling(full or max(_means(rates), default=0.0), bool(full), max(_highs(rates), default=0.0))
+    scale = _scaling(rates, max((known_gbit[nic] for _, nic in rates if nic in known_gbit), default=0.0))
     hosts = series.nics_by_host(traces)
     main = [h for h in hosts if any(n.host == h for n in faulted)] or list(hosts)[:1]
     rest = [h for h in hosts if h not in main]
@@ -90,10 +90,10 @@ def figure(traces: Sequence[Trace], faulted: Sequence[NicId], known_gbit: Mappin
 
 @dataclass(frozen=True)
 class Scaling:
-    """`full_gbit` is the NICs' rate, where that is `known`, else the highest mean; `most_gbit` the highest burst."""
+    """`full_gbit` is the top of the strips and `what` says why; `most_gbit` is the highest burst."""
 
     full_gbit: float
-    known: bool
+    what: str
     most_gbit: float
 
     @property
@@ -101,12 +101,21 @@ class Scaling:
         return self.most_gbit > self.full_gbit * ABOVE
 
 
-def _means(rates: Rates) -> Iterator[float]:
-    return (value for pair in rates.values() for rate in pair for value in rate.mean)
+def _scaling(rates: Rates, known_gbit: float) -> Scaling:
+    """A burst between two samples may be many times the rate of its NIC: a scale that fits it would show nothing else.
 
-
-def _highs(rates: Rates) -> Iterator[float]:
-    return (value for pair in rates.values() for rate in pair for value in rate.high)
+    Where no rate is known (0.0), what is usual bounds the scale. The highest mean would not do: the more NICs there
+    are, the longer is the time that one point stands for, and the lower may its mean be.
+    """
+    each = [rate for pair in rates.values() for rate in pair]
+    most = max((value for rate in each for value in rate.high), default=0.0)
+    if known_gbit:
+        return Scaling(known_gbit, "the rate of the fastest NIC", most)
+    mean = max((value for rate in each for value in rate.mean), default=0.0)
+    fitting = max(mean, ROOM * max(map(series.usual_peak, each), default=0.0))
+    if most <= fitting:
+        return Scaling(most, "the highest rate between two samples", most)
+    return Scaling(fitting, "room for all but rare bursts", most)
 
 
 def mean_gbit(trace: Trace, nic: NicId) -> float | None:
@@ -120,11 +129,10 @@ def mean_gbit(trace: Trace, nic: NicId) -> float | None:
 
 def _caption(main: Sequence[str], axis: series.Axis, scale: Scaling, *, hit: bool) -> str:
     where = f"The NICs of {', '.join(main)}{', where the fault was' if hit else ''}."
-    what = "the rate of the fastest NIC" if scale.known else "the highest mean"
     said = (
-        f"Every strip goes from 0 to {scale.full_gbit:.2f} Gbit/s, {what}; each point is the mean of {_length(axis)}, "
+        f"Every strip goes from 0 to {scale.full_gbit:.2f} Gbit/s, {scale.what}; each point is the mean of "
+        f"{_length(axis)}, the darker band goes from the lowest to the highest rate between two samples in it."
     )
-    said += "the darker band goes from the lowest to the highest rate between two samples in it."
     if scale.exceeded:
         said += f" A bar on top of a strip marks bursts above that, up to {scale.most_gbit:.2f} Gbit/s."
     inside = "The number is the mean rate sent while the fault was on: an empty strip carries nothing."

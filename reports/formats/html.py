@@ -23,13 +23,14 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
 def render(run: RunDir, link_prefix: str = "") -> str:
     """The whole page. `link_prefix` leads from where the page is written to the run directory."""
     traces = view.shown_traces(run)
+    tables = view.bytes_tables(run, traces)
     return page(
         "report.html.j2",
         v=view.build(run),
-        figures=view.figures(run, traces),
+        figures=view.figures(run, traces, tables),
         traces=traces,
         repeats={name: len(run.traces_of(name)) for name in run.arm_names()},
-        bytes_rows=lambda trace: view.bytes_rows(run, trace),
+        tables=tables,
         event_rows=view.event_rows,
         environment=view.environment(run),
         files=run.raw_files(),

@@ -24,6 +24,8 @@ from reports.store.names import id_of
 from reports.words import bytes_table, cells, events, names, sentence, tables
 from reports.words.units import NONE, memory, ms
 
+Tables = dict[str, list[bytes_table.BytesRow]]
+
 
 @dataclass(frozen=True)
 class View:
@@ -73,14 +75,14 @@ def shown_traces(run: RunDir) -> list[Trace]:
     return shown
 
 
-def figures(run: RunDir, traces: Sequence[Trace]) -> list[Figure]:
-    """Every figure of the page, in reading order; those of moments need a journal."""
+def figures(run: RunDir, traces: Sequence[Trace], moved: Tables) -> list[Figure]:
+    """Every figure of the page, in reading order; those of moments need a journal. `moved`: `bytes_tables` of it."""
     allowed_ms = stall_limit_ms(run.summary)
     made = [
         *(_of_moments(run, traces, allowed_ms) if traces else []),
         chart_stalls.figure(run.summary, allowed_ms),
         chart_sizes.figure(run.summary),
-        *(_of_nics(run, traces) if traces else []),
+        *(_of_nics(run, traces, moved) if traces else []),
         chart_history.figure(run.path, run.summary),
     ]
     return [figure for figure in made if figure is not None]
@@ -101,9 +103,8 @@ def _rates(run: RunDir, traces: Sequence[Trace]) -> dict[NicId, float]:
     return nic_rates.rates_gbit(traces, run.experiment, str(run.summary.bed))
 
 
-def _of_nics(run: RunDir, traces: Sequence[Trace]) -> list[Figure | None]:
-    tables = {trace.arm: bytes_rows(run, trace) for trace in traces}
-    return [chart_heat.figure(traces, tables), chart_bytes.figure(traces, tables, run.faulted())]
+def _of_nics(run: RunDir, traces: Sequence[Trace], moved: Tables) -> list[Figure | None]:
+    return [chart_heat.figure(traces, moved), chart_bytes.figure(traces, moved, run.faulted())]
 
 
 def stall_limit_ms(summary: Summary) -> float | None:
@@ -113,10 +114,13 @@ def stall_limit_ms(summary: Summary) -> float | None:
     return min(bounds, default=None)
 
 
-def bytes_rows(run: RunDir, trace: Trace) -> list[bytes_table.BytesRow]:
-    """The bytes table of one arm's shown repeat."""
-    known = _run_of(run.summary, trace)
-    return bytes_table.rows(trace, run.faulted(), known.bytes_per_nic if known else {})
+def bytes_tables(run: RunDir, traces: Sequence[Trace]) -> Tables:
+    """The bytes table of each arm's shown repeat, by arm."""
+    known = {trace.arm: _run_of(run.summary, trace) for trace in traces}
+    return {
+        trace.arm: bytes_table.rows(trace, run.faulted(), run_of.bytes_per_nic if (run_of := known[trace.arm]) else {})
+        for trace in traces
+    }
 
 
 def event_rows(trace: Trace) -> tuple[list[events.EventRow], int]:

@@ -36,6 +36,7 @@ class Counters:
     def __init__(self, samples: Iterable[Sample] = ()) -> None:
         self._blocks: list[NDArray[int64]] = []
         self._rows = array("q")
+        self._found: Columns | None = None
         for sample in samples:
             self.add(sample)
 
@@ -44,25 +45,32 @@ class Counters:
 
     def add(self, sample: Sample) -> None:
         """OverflowError for what no 64-bit counter holds."""
+        self._found = None
         self._rows.extend(array("q", (sample.t_ns, sample.tx_bytes, sample.rx_bytes)))
 
     def extend(self, t_ns: NDArray[int64], tx_bytes: NDArray[int64], rx_bytes: NDArray[int64]) -> None:
         """Many samples, a column each."""
         import numpy as np
 
+        self._found = None
         self._blocks.append(np.stack((t_ns, tx_bytes, rx_bytes)))
 
     def columns(self) -> Columns:
-        """Of samples of one moment the last one counts."""
+        """Of samples of one moment the last one counts. Put in order once, however often they are asked for."""
+        if self._found is None:
+            self._blocks = [_in_order(self._whole())]
+            self._found = Columns(*self._blocks[0])
+        return self._found
+
+    def _whole(self) -> NDArray[int64]:
         import numpy as np
 
         if self._rows:
             self._blocks.append(np.frombuffer(self._rows, np.int64).reshape(-1, 3).T.copy())
             self._rows = array("q")
-        if len(self._blocks) != 1:
-            self._blocks = [np.concatenate(self._blocks, axis=1) if self._blocks else np.empty((3, 0), np.int64)]
-        self._blocks = [_in_order(self._blocks[0])]
-        return Columns(*self._blocks[0])
+        if len(self._blocks) == 1:
+            return self._blocks[0]
+        return np.concatenate(self._blocks, axis=1) if self._blocks else np.empty((3, 0), np.int64)
 
     def ends(self) -> Sequence[Sample]:
         """The first sample and the last; none when there is none."""

@@ -227,10 +227,15 @@ def _missing(traces: list[Trace]) -> list[str]:
 def _read_summary(path: Path, notes: list[str]) -> Summary | None:
     """summary.json if it is one: what other tools left there must not break a page."""
     value = _read_json(path, notes)
-    if value and (wrong := schemas.problems("summary", value)):
-        notes.append(f"{path.name} is not used, it does not fit its schema: {printable(wrong[0][:LONGEST_NOTE])}")
+    if not value:
         return None
-    return summary_of(value) if value else None
+    if not (wrong := schemas.problems("summary", value)):
+        try:
+            return summary_of(value)
+        except ValueError as error:  # 1e272 is a whole number to the schema, and too large to be one here
+            wrong = [" ".join(str(error).split())]
+    notes.append(f"{path.name} is not used, it does not fit its schema: {printable(wrong[0][:LONGEST_NOTE])}")
+    return None
 
 
 def _read_json(path: Path, notes: list[str]) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,6 +76,18 @@ def rates_gbit(samples: Counters, origin_ns: int, axis: Axis) -> tuple[Envelope,
     return _envelope(moments, held.tx_bytes, axis), _envelope(moments, held.rx_bytes, axis)
 
 
+def usual_peak(rate: Envelope) -> float:
+    """Gbit/s: the highest rate in the usual bin, the median over bytes; 0 where none moved.
+
+    A rare burst does not raise it, nor does a long time with little traffic lower it, however long a bin is.
+    """
+    import numpy as np
+
+    order = np.argsort(rate.high)
+    passed = np.cumsum(np.array(rate.mean)[order])
+    return rate.high[int(order[np.searchsorted(passed, passed[-1] / 2)])]
+
+
 def hold(samples: Columns) -> Columns:
     """Put a copy of the last value right before every sample that comes after a silence."""
     import numpy as np
@@ -90,14 +102,23 @@ def hold(samples: Columns) -> Columns:
 
 def bytes_between(samples: Counters, start_ns: int, end_ns: int) -> Span:
     """What a NIC moved between two moments, from its counters interpolated at both."""
+    return moved(samples, [(start_ns, end_ns)])[0]
+
+
+def moved(samples: Counters, stretches: Sequence[tuple[int, int]]) -> list[Span]:
+    """The same of several stretches of time, for which a long run's counters are looked through once."""
     import numpy as np
 
     held = hold(samples.columns())
-    if not len(held.t_ns):
-        return Span(0, 0, (end_ns - start_ns) / 1e9)
-    edges = np.array([0.0, end_ns - start_ns])
-    moved = [np.diff(_at(held.t_ns - start_ns, _grown(c), edges))[0] for c in (held.tx_bytes, held.rx_bytes)]
-    return Span(round(moved[0]), round(moved[1]), (end_ns - start_ns) / 1e9)
+    seconds = [(end_ns - start_ns) / 1e9 for start_ns, end_ns in stretches]
+    if not len(held.t_ns) or not stretches:
+        return [Span(0, 0, each) for each in seconds]
+    origin = stretches[0][0]
+    moments, edges = held.t_ns - origin, np.array(stretches, dtype=np.int64) - origin
+    sent, received = (
+        np.diff(_at(moments, _grown(each), edges.astype(float)))[:, 0] for each in (held.tx_bytes, held.rx_bytes)
+    )
+    return [Span(round(tx), round(rx), each) for tx, rx, each in zip(sent, received, seconds, strict=True)]
 
 
 def _envelope(moments: NDArray[int64], counter: NDArray[int64], axis: Axis) -> Envelope:

@@ -74,6 +74,8 @@ class Trace:
     commands: list[Json] = field(default_factory=list)
     cpu_busy: list[float] = field(default_factory=list)
     ended: bool = False
+    began_ns: int | None = None
+    """The start of the first measured iteration."""
 
     def all_deliveries(self) -> list[Delivery]:
         """Of all connections."""
@@ -92,9 +94,8 @@ class Trace:
 
     def origin_ns(self) -> int:
         """The start of the first measured iteration; of the first thing seen when there was none."""
-        starts = [start for spans in self.iterations.values() for start, _ in spans]
-        if starts:
-            return min(starts)
+        if self.began_ns is not None:
+            return self.began_ns
         seen = [s.ends()[0].t_ns for s in self.samples.values() if s] + [int(e["t_ns"]) for e in self.events]
         return min(seen, default=0)
 
@@ -159,7 +160,9 @@ def _add_sample(trace: Trace, line: Json) -> None:
 def _add_iteration(trace: Trace, line: Json) -> None:
     index = int(line["index"])
     if index >= 0:
-        trace.iterations.setdefault(index, []).append((int(line["start_ns"]), int(line["end_ns"])))
+        start_ns = int(line["start_ns"])
+        trace.iterations.setdefault(index, []).append((start_ns, int(line["end_ns"])))
+        trace.began_ns = start_ns if trace.began_ns is None else min(trace.began_ns, start_ns)
         trace.sizes[index] = int(line.get("bytes", 0))
         trace.wrong[index] = trace.wrong.get(index, 0) + int(line.get("wrong_elements", 0))
 

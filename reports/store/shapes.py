@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from harness.config import documents, jsons
+from harness.config import jsons
 from harness.config.files import Missing, Unreadable
 from harness.config.plain import printable
 
@@ -151,6 +151,8 @@ def read_if_there(path: Path, shape: type[P]) -> P | None:
 
 def asked(path: Path) -> dict[str, Any]:
     """experiment.yaml; {} where there is none. Unreadable for what is none."""
+    from harness.config import documents  # YAML takes long to load, and runs that ended need none
+
     try:
         return documents.mapping_of(path)
     except Missing:

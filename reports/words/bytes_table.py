@@ -36,12 +36,15 @@ def peak_gbit(table: Sequence[BytesRow]) -> float:
 def _row(trace: Trace, nic: NicId, hit: bool, total: Counters | None) -> BytesRow:
     samples = trace.samples[nic]
     first, last = samples.ends()
-    spans = [(name, series.bytes_between(samples, start, end)) for name, start, end in _periods(trace) if end > start]
+    periods = [(name, (start, end)) for name, start, end in _periods(trace) if end > start]
+    spans = series.moved(samples, [stretch for _, stretch in periods])
     whole: Counters = total or {
         "tx_bytes": last.tx_bytes - first.tx_bytes,
         "rx_bytes": last.rx_bytes - first.rx_bytes,
     }
-    rated = [(name, span, span.tx_bytes * 8 / 1e9 / span.seconds) for name, span in spans]
+    rated = [
+        (name, span, span.tx_bytes * 8 / 1e9 / span.seconds) for (name, _), span in zip(periods, spans, strict=True)
+    ]
     return BytesRow(nic, hit, whole["tx_bytes"], whole["rx_bytes"], rated)
 
 

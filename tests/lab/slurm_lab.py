@@ -12,7 +12,7 @@ import pytest
 
 SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "salloc", "srun")
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 NEEDS = [
     pytest.mark.slow,
     pytest.mark.build,

@@ -15,7 +15,7 @@ import sshd
 
 from harness.lab.lab import Lab
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 NEEDS = [
     pytest.mark.lab,
     pytest.mark.skipif(sshd.SSHD is None, reason="no sshd (apt-get install openssh-server)"),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from ports import free_port
+from waits import until
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-READY_LIMIT_S = 10.0
 LOOPBACK = "127.0.0.1"
 
 
@@ -95,9 +94,7 @@ def start(folder: Path, options: str = "") -> Sshd:
     folder.chmod(0o700)
     host_key, key = keygen(folder / "host_key"), keygen(folder / "user_key")
     (folder / "authorized_keys").write_text(public(key) + "\n")
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     (folder / "known_hosts").write_text(f"[{LOOPBACK}]:{port} {public(host_key)}\n")
     (folder / "config").write_text(configuration(folder, LOOPBACK, port, options))
     with (folder / "log").open("wb") as log:
@@ -112,35 +109,18 @@ def start(folder: Path, options: str = "") -> Sshd:
 
 
 def _await(log: Path, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + READY_LIMIT_S
-    while b"Server listening" not in log.read_bytes():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, "sshd does not listen"
-        time.sleep(0.01)
-
-
-def closed_port() -> int:
-    """Where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    until(lambda: process.poll() is not None or b"Server listening" in log.read_bytes(), "sshd does not listen")
+    assert process.poll() is None, log.read_text()
 
 
 def once(holds: Callable[[], bool], act: Callable[[], None]) -> None:
     """Acts in the background as soon as something holds."""
 
     def watch() -> None:
-        wait_until(holds, 20.0)
+        until(holds)
         act()
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def wait_until(holds: Callable[[], bool], limit_s: float = 10.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.02)
 
 
 def environment(folder: Path) -> dict[str, str]:

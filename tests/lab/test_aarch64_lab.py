@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from zipfile import ZipFile
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from ports import free_root
 from wheel_parts import PACKAGES, ROOT, run
 
 from harness.build import build_net, run_target
@@ -70,9 +70,7 @@ def test_packages_name_it_as_their_systems_do(layout: Layout) -> None:
 
 
 def test_emulated_ranks_add_up_exactly(layout: Layout) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        root = f"127.0.0.1:{free.getsockname()[1]}"
+    root = free_root()
     ranks = [started(layout.net / "release", rank, root) for rank in range(2)]
     try:
         said = [rank.communicate(timeout=100) for rank in ranks]

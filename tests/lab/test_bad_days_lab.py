@@ -24,7 +24,7 @@ from harness.hosts import Host, Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
-pytestmark = [pytest.mark.timed, *ssh_lab.NEEDS, pytest.mark.timeout(120)]
+pytestmark = [*ssh_lab.NEEDS, pytest.mark.timeout(120)]
 
 CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
 LIMIT_S = 60.0

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waits import LIMIT_S, until
 
 from harness.errors import CommandError, LabError, UsageError
 from harness.hosts import Host, Process
@@ -149,7 +150,7 @@ def test_a_timeout_ends_the_command_and_its_children(lab: Lab) -> None:
     with pytest.raises(CommandError, match=r"h0: command still ran after 0\.3 s") as caught:
         host.run(["sh", "-c", "echo waiting >&2; sleep 4321 & wait"], timeout_s=0.3)
     assert "| waiting" in str(caught.value)
-    wait_until(lambda: "4321" not in host.run(["ps", "ax"]).stdout)
+    until(lambda: "4321" not in host.run(["ps", "ax"]).stdout)
 
 
 def test_large_outputs_do_not_block(lab: Lab) -> None:
@@ -168,10 +169,10 @@ def test_spawn_streams_signals_and_waits(lab: Lab) -> None:
     with pytest.raises(CommandError, match="still runs"):
         process.wait(0.05)
     process.send_signal(signal.SIGSTOP)
-    wait_until(lambda: " T " in Path(f"/proc/{process.pid}/stat").read_text())
+    until(lambda: " T " in Path(f"/proc/{process.pid}/stat").read_text())
     process.send_signal(signal.SIGCONT)
     process.terminate()
-    assert process.wait(5) == process.poll() == -signal.SIGTERM
+    assert process.wait(LIMIT_S) == process.poll() == -signal.SIGTERM
     assert process.stderr_tail() == "why"
     process.kill()  # ended already: nothing happens
     process.close()
@@ -180,10 +181,10 @@ def test_spawn_streams_signals_and_waits(lab: Lab) -> None:
 def test_spawn_redirects(lab: Lab, tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as out:
         process = lab.hosts["h0"].spawn(["sh", "-c", "echo a; echo b >&2"], stdout=out, stderr=subprocess.STDOUT)
-        assert process.wait(5) == 0
+        assert process.wait(LIMIT_S) == 0
         process.close()
         quiet = lab.hosts["h0"].spawn(["sh", "-c", "echo b >&2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        assert (quiet.wait(5), quiet.stdout, quiet.stderr_tail()) == (0, None, "")
+        assert (quiet.wait(LIMIT_S), quiet.stdout, quiet.stderr_tail()) == (0, None, "")
         quiet.close()
     assert (tmp_path / "out").read_text() == "a\nb\n"
 
@@ -193,7 +194,7 @@ def test_events_can_be_written_to_the_own_stdout_by_path(lab: Lab) -> None:
     process = lab.hosts["h0"].spawn(["sh", "-c", "echo a; echo b > /proc/self/fd/1"])
     assert process.stdout is not None
     assert process.stdout.read() == b"a\nb\n"
-    assert process.wait(5) == 0
+    assert process.wait(LIMIT_S) == 0
     process.close()
 
 
@@ -202,7 +203,7 @@ def test_closing_a_process_ends_it_with_its_group(lab: Lab) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == b"started\n"
     process.close()
-    wait_until(lambda: "5432" not in lab.hosts["h0"].run(["ps", "ax"]).stdout)
+    until(lambda: "5432" not in lab.hosts["h0"].run(["ps", "ax"]).stdout)
 
 
 def test_many_commands_at_once(lab: Lab) -> None:
@@ -327,11 +328,3 @@ def test_four_hosts_with_four_nics_come_up() -> None:
     """How fast: benchmarks/tool_times.py."""
     with Lab.up(Topology.load("default")) as made:
         assert len(made.nics) == 16
-
-
-def wait_until(condition: object, timeout_s: float = 5.0) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)

@@ -10,12 +10,12 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from waits import LIMIT_S, until
 
 pytestmark = pytest.mark.lab
 
@@ -174,12 +174,9 @@ def test_an_exec_that_is_killed_takes_its_command_along(lab: User) -> None:
     assert client.stdout is not None
     assert client.stdout.readline() == b"started\n"
     client.kill()
-    client.wait(10)
+    client.wait(LIMIT_S)
     client.stdout.close()
-    deadline = time.monotonic() + 5
-    while "6543" in on(lab, "h0", "ps", "ax").stdout:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: "6543" not in on(lab, "h0", "ps", "ax").stdout)
 
 
 @pytest.mark.skipif(shutil.which("nsenter") is None, reason="nsenter is not installed (util-linux)")

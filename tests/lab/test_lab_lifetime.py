@@ -9,11 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from waits import LIMIT_S, until
 
 from harness.errors import LabError
 from harness.hosts import LocalHost
@@ -114,28 +115,21 @@ def networks() -> set[str]:
     return found
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_lab_dies_with_its_owner(number: signal.Signals) -> None:
     owner = start_owner()
     assert all(is_alive(pid) for pid in owner.pids)
     assert owner.net in networks()
     os.killpg(owner.process.pid, number)
-    assert owner.process.wait(10) != 0
-    wait_until(owner.is_gone)
-    wait_until(lambda: not owner.folder.exists())
+    assert owner.process.wait(LIMIT_S) != 0
+    until(owner.is_gone)
+    until(lambda: not owner.folder.exists())
 
 
 def test_a_lab_dies_when_its_owner_fails() -> None:
     owner = start_owner("error")
-    assert owner.process.wait(10) == 1
-    wait_until(owner.is_gone)
+    assert owner.process.wait(LIMIT_S) == 1
+    until(owner.is_gone)
     assert not owner.folder.exists()
 
 
@@ -145,12 +139,12 @@ def test_a_lab_dies_with_any_of_its_parts(victim: int) -> None:
     owner = start_owner()
     try:
         os.kill(owner.pids[victim], signal.SIGKILL)
-        wait_until(owner.is_gone)
+        until(owner.is_gone)
         assert state.living() == []
-        wait_until(lambda: not owner.folder.exists())
+        until(lambda: not owner.folder.exists())
     finally:
         owner.process.kill()
-        owner.process.wait(10)
+        owner.process.wait(LIMIT_S)
 
 
 def test_the_controller_learns_that_its_lab_died() -> None:
@@ -158,7 +152,7 @@ def test_the_controller_learns_that_its_lab_died() -> None:
         process = lab.hosts["h0"].spawn(["sleep", "60"])
         assert lab.keeper is not None
         lab.keeper.kill()
-        assert process.wait(5) == -signal.SIGKILL
+        assert process.wait(LIMIT_S) == -signal.SIGKILL
         process.close()
         with pytest.raises(LabError):
             lab.hosts["h0"].run(["true"])
@@ -195,7 +189,7 @@ def test_a_lab_with_a_time_to_live_outlives_its_maker_but_not_its_time() -> None
     assert found["name"] == "short"
     assert Lab.attach("short").hosts["h0"].run(["hostname"]).stdout == "h0\n"
     assert is_alive(found["keeper_pid"])
-    wait_until(lambda: not is_alive(found["keeper_pid"]) and not is_alive(found["init_pid"]))
+    until(lambda: not is_alive(found["keeper_pid"]) and not is_alive(found["init_pid"]))
     assert time.monotonic() - started >= 1.5
     assert state.living() == []
 
@@ -210,7 +204,7 @@ def test_down_ends_a_lab_whoever_owns_it() -> None:
         assert down(name) is False
     finally:
         owner.process.kill()
-        owner.process.wait(10)
+        owner.process.wait(LIMIT_S)
 
 
 def test_down_ends_a_keeper_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:

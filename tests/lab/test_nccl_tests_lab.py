@@ -55,6 +55,7 @@ def summary(folder: Path) -> dict[str, Any]:
     return json.loads((found / "summary.json").read_text())["arms"][0]["runs"][0]  # type: ignore[no-any-return]
 
 
+@pytest.mark.timed
 def test_a_cable_strikes_the_iteration_that_was_wanted(tmp_path: Path) -> None:
     """Slurm's variables are those of an allocation on one host, which is not to be looked at."""
     slurm = {"SLURM_JOBID": "1", "SLURM_JOB_NODELIST": "h0", "SLURM_NODELIST": "h0", "SLURM_TASKS_PER_NODE": "1"}
@@ -75,6 +76,16 @@ def test_a_cable_strikes_the_iteration_that_was_wanted(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert not [line for line in lines if "SLURM" in json.dumps(line)], "the JSON has the environment, the journal not"
     assert not Path(ranks[0]["env"]["R2CC_OUT"]).parent.exists()
+
+
+@pytest.mark.timed
+def test_a_stall_of_what_the_program_does_not_time_is_seen(tmp_path: Path) -> None:
+    """The cable strikes at the end of an iteration that ten operations follow that are not timed (3: it struck none
+    that is)."""
+    done = run(tmp_path, "--set", "faults.0.at={iteration: 69, fraction: 0.99}", ring={"not_timed": 10})
+    assert done.returncode in (0, 3), done.stdout + done.stderr
+    (fault,) = summary(tmp_path)["faults"]
+    assert fault["longest_ms"] > 900
 
 
 def test_wrong_elements_are_found(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from ports import free_port
 from wheel_parts import PACKAGES, ROOT, job_with, release, run
 
 from chaos.deadman import agent
@@ -182,12 +182,6 @@ def test_the_image_has_what_the_agent_needs(image: Image) -> None:
     assert said == "r2cc agent: ready\n"
     for tool in ("ip", "tc", "nft", "ethtool", "pgrep", "python3"):
         image.run(tool, "-V" if tool in ("ip", "tc", "pgrep") else "--version", user="0:0")
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @contextmanager

@@ -33,7 +33,6 @@ from harness.schemas import problems
 pytestmark = [
     pytest.mark.lab,
     pytest.mark.build,
-    pytest.mark.timed,
     pytest.mark.timeout(240),
     pytest.mark.skipif(os.geteuid() != 0, reason="entering a lab host as another user needs root"),
 ]

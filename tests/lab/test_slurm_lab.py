@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 sys.path.insert(0, str(Path(__file__).parent))
 import slurm_lab
@@ -26,27 +26,14 @@ pytestmark = [*slurm_lab.NEEDS, pytest.mark.timeout(120)]
 REPO = Path(__file__).parents[2]
 
 
-def free_ports(count: int) -> list[int]:
-    """Below those that the kernel gives to anybody who asks for any one: the daemons have not bound them yet."""
-    with ExitStack() as stack:
-        found: list[int] = []
-        while len(found) < count:
-            probe, port = stack.enter_context(socket.socket()), random.randrange(15_000, 30_000)
-            with suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                found.append(port)
-        return found
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Daemons in the foreground, so that they end with the test."""
     made = tmp_path_factory.mktemp("slurm")
-    ports = free_ports(3)
     host = socket.gethostname().split(".")[0]
     there = f"NodeHostname={host} NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN"
-    nodes = "\n".join(f"NodeName=n{index} Port={ports[index]} {there}" for index in (1, 2))
-    munged = slurm_lab.configured(made, host, "127.0.0.1", ports[0], nodes)
+    nodes = "\n".join(f"NodeName=n{index} Port={free_port()} {there}" for index in (1, 2))
+    munged = slurm_lab.configured(made, host, "127.0.0.1", free_port(), nodes)
     with ExitStack() as running:
         daemon(running, made, munged)
         await_true((made / "munge.sock").exists, "munged")
@@ -82,6 +69,7 @@ def slurm(folder: Path, argv: Sequence[str]) -> subprocess.CompletedProcess[str]
 def bench(folder: Path, *words: str) -> list[str]:
     code = "from harness.cli import main; main()"
     where = ["--launcher", "srun", "--prefix", str(folder / "prefix"), "--root", "127.0.0.1"]
+    where += ["--port", str(free_port())]
     more = ["--env", "NCCL_SOCKET_IFNAME=lo", "--bytes", "1000004", "--json", *words]
     return [sys.executable, "-c", code, "run", "bench", *where, *more]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from ports import free_port
+from waits import until
 
 sys.path.insert(0, str(Path(__file__).parent))
 import sshd
@@ -49,7 +51,7 @@ def key_with_passphrase(server: Server, folder: Path) -> Target:
 
 
 def nobody_there(server: Server, _folder: Path) -> Target:
-    return server.target(port=sshd.closed_port())
+    return server.target(port=free_port())
 
 
 def no_such_name(server: Server, _folder: Path) -> Target:
@@ -80,7 +82,7 @@ def test_a_proxy_command_is_the_connection_and_ends_with_it(server: Server) -> N
         assert hosts["n1"].run(["echo", "through"]).stdout == "through\n"
         assert len(hosts["n1"].run(["head", "-c", "3000000", "/dev/zero"]).stdout) == 3_000_000
         assert _relays(server.port)
-    sshd.wait_until(lambda: not _relays(server.port))
+    until(lambda: not _relays(server.port))
 
 
 def _relays(port: int) -> list[psutil.Process]:
@@ -111,7 +113,7 @@ def proxy_that_is_missing(server: Server, _folder: Path) -> Target:
 
 
 def jump_to_nowhere(server: Server, _folder: Path) -> Target:
-    return server.target(port=sshd.closed_port(), jump=server.target(name="jump"))
+    return server.target(port=free_port(), jump=server.target(name="jump"))
 
 
 def jump_with_wrong_key(server: Server, folder: Path) -> Target:
@@ -165,4 +167,4 @@ def test_what_is_no_ssh_server_is_named(server: Server) -> None:
             with pytest.raises(SshError, match="not as an SSH server should") as caught:
                 hosts["n1"].run(["true"])
             assert caught.value.kind == "no_ssh"
-        thread.join(5)
+        thread.join(60)

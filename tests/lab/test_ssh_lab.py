@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from waits import LIMIT_S, until
 
 sys.path.insert(0, str(Path(__file__).parent))
 import sshd
@@ -45,7 +46,7 @@ def test_it_is_a_host_as_any_other(host: SshHost, tmp_path: Path) -> None:
 
 def test_the_environment_is_not_seen_in_ps(host: SshHost, server: Server) -> None:
     process = host.spawn(["sleep", "30"], env={"TOKEN": "s3cret"})
-    sshd.wait_until(lambda: ["sleep", "30"] in server.commands())
+    until(lambda: ["sleep", "30"] in server.commands())
     assert not [word for command in server.commands() for word in command if "s3cret" in word]
     process.close()
 
@@ -59,15 +60,15 @@ def test_a_spawned_command_streams_takes_signals_and_leaves_nothing(host: SshHos
     with pytest.raises(CommandError, match="still runs after"):
         process.wait(0.01)
     process.terminate()
-    assert process.wait(5) == -signal.SIGTERM
+    assert process.wait(LIMIT_S) == -signal.SIGTERM
     process.close()
     failing = host.spawn(["sh", "-c", "echo bad >&2; exit 9"])
-    assert (failing.wait(5), failing.stderr_tail()) == (9, "bad")
+    assert (failing.wait(LIMIT_S), failing.stderr_tail()) == (9, "bad")
     failing.close()
     with pytest.raises(CommandError, match=r"still ran after 0\.2 s and was killed"):
         host.run(["sh", "-c", "sleep 60 & sleep 60"], timeout_s=0.2)
     host.spawn(["sleep", "60"]).close()
-    sshd.wait_until(lambda: ["sleep", "60"] not in server.commands())
+    until(lambda: ["sleep", "60"] not in server.commands())
 
 
 def test_files_go_whole_or_not_at_all(host: SshHost, server: Server, tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_files_go_whole_or_not_at_all(host: SshHost, server: Server, tmp_path: P
     sshd.once(lambda: any(part.stat().st_size for part in there.parent.glob("*.part-*")), server.kill_connections)
     with pytest.raises(CommandError, match="was lost"):
         host.put(endless, str(there))
-    sshd.wait_until(lambda: sorted(path.name for path in there.parent.iterdir()) == ["there"])
+    until(lambda: sorted(path.name for path in there.parent.iterdir()) == ["there"])
     assert there.read_bytes() == source.read_bytes()
 
 
@@ -149,10 +150,10 @@ def test_an_interrupted_command_ends_on_the_host(server: Server, tmp_path: Path)
     def sleeping() -> int:
         return server.commands().count(["sleep", "61"])
 
-    sshd.wait_until(lambda: sleeping() == 2)
+    until(lambda: sleeping() == 2)
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) == -signal.SIGINT
-    sshd.wait_until(lambda: sleeping() == 0)
+    assert process.wait(LIMIT_S) == -signal.SIGINT
+    until(lambda: sleeping() == 0)
 
 
 def test_through_a_jump_host_that_is_connected_to_once(server: Server, other: Server) -> None:
@@ -168,9 +169,9 @@ def test_the_agents_key_is_enough(server: Server, tmp_path: Path, monkeypatch: p
     path = str(tmp_path / "agent")
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
     try:
-        sshd.wait_until(Path(path).exists)
+        until(Path(path).exists)
         monkeypatch.setenv("SSH_AUTH_SOCK", path)
-        subprocess.run(["ssh-add", "-q", str(server.key)], check=True, timeout=10)
+        subprocess.run(["ssh-add", "-q", str(server.key)], check=True, timeout=LIMIT_S)
         with ssh_hosts([server.target(keys=(), agent="all")]) as hosts:
             assert hosts["n1"].run(["echo", "in"]).stdout == "in\n"
         unnamed = server.target(keys=(tmp_path / "absent",), agent="named")

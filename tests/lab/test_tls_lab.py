@@ -49,7 +49,7 @@ def heard(bed: Bed, on: Stage, env: Mapping[str, str]) -> bytes:
     both = pair.end()
     bed.plug("eth0")
     listener.kill()
-    listener.wait(10)
+    listener.wait(60)
     assert both.exact() == []
     return file.read_bytes()
 
@@ -81,7 +81,7 @@ def test_with_tls_nobody_reads_what_the_ranks_agree_about() -> None:
             assert listener.stdout is not None and b"listens" in listener.stdout.readline()
             run = run_switch(lab, net, spec, pull=5, plug=None, extra=extra)
             listener.kill()
-            listener.wait(10)
+            listener.wait(60)
             assert run.wrong_elements == 0 and run.switches[-1].capacities == "capacities 1:0=0"
             found.append(b"capacities 1:0=0" in file.read_bytes())
     assert found == [True, False]

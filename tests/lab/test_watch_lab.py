@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
 from harness.build import NetBuild, build_net
 from harness.lab.lab import Lab
@@ -146,12 +146,6 @@ def test_real_prometheus_fires_and_clears(net: NetBuild, tmp_path: Path) -> None
         assert not firing("R2ccNoBackup")
         pull(lab, down=False)
         assert within(lambda: not firing("R2ccNicDown"))
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @contextmanager

@@ -64,6 +64,7 @@ def on_path(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> Iterator[None]:
 
 
 def _forget() -> None:
+    plugins.entries.cache_clear()
     plugins._readable.cache_clear()
     faults._loaded.cache_clear()
     workloads._loaded.cache_clear()

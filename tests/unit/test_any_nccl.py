@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 PROGRAM = Path(__file__).parents[2] / "experiments/jobs/programs/any_nccl.py"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def test_a_library_that_is_not_there_is_one_line(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_root
 
 from harness.build import NetBuild, build_net
 from harness.progress import silent
@@ -45,12 +45,6 @@ Line = dict[str, Any]
 @pytest.fixture(scope="module")
 def net() -> NetBuild:
     return build_net(progress=silent)
-
-
-def free_root() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,6 +28,13 @@ def test_cases_have_their_problems_and_longest_times_as_figures() -> None:
     assert (found["killed, mode 1: not right"].measured, found["killed, mode 1: not right"].outcome) == (1, "MISSES")
     assert found["killed, mode 0: not right"].outcome == "shown", "stock is not judged"
     assert len(found) == 4
+
+
+@pytest.mark.parametrize("name", ["encryption", "many_hosts", "net_cases"])
+def test_those_that_use_what_tests_use_run_without_pytest(name: str) -> None:
+    program = Path(many_hosts.__file__).with_name(f"{name}.py")
+    done = subprocess.run([sys.executable, program, "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.startswith("Usage: "), done.stderr
 
 
 def test_what_a_host_receives_is_of_all_its_nics() -> None:

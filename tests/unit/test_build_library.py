@@ -23,7 +23,7 @@ def exported(built: NetBuild) -> set[str]:
     if not shutil.which("nm"):
         pytest.skip("nm (binutils) is not installed")
     command = ["nm", "--dynamic", "--defined-only", "--format=posix", str(built.library)]
-    listing = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
+    listing = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     return {line.split()[0].split("@")[0] for line in listing.splitlines()}
 
 
@@ -41,7 +41,7 @@ def test_exports_nothing_that_could_collide_with_nccls_own_symbols(built: NetBui
 def test_loads_with_every_symbol_resolved(built: NetBuild) -> None:
     """In a child, with immediate binding: a missing symbol shows here and not under a user's job."""
     code = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW).ncclNetPlugin_v11"
-    done = subprocess.run(["python3", "-c", code, str(built.library)], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["python3", "-c", code, str(built.library)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 

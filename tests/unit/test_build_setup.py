@@ -37,7 +37,7 @@ def script(path: Path, body: str) -> None:
 
 def check(machine: Path, repository: Path) -> subprocess.CompletedProcess[str]:
     command = [str(machine / "bash"), str(repository / "scripts" / "system-packages.sh")]
-    return subprocess.run(command, env={"PATH": str(machine)}, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, env={"PATH": str(machine)}, capture_output=True, text=True, timeout=60)
 
 
 def apt_calls(machine: Path) -> list[str]:

@@ -22,7 +22,7 @@ from harness.errors import InfraError, R2ccError, UsageError
 from harness.hosts.local import LocalHost
 from harness.schemas import problems
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(100)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from chaos.campaign.settings import combinations
 from harness.config.dotted import applied
 from harness.errors import InputErrors, UsageError
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(100)
 SHIPPED = sorted((Path(__file__).parents[2] / "experiments" / "campaigns").glob("*.yaml"))
 
 

@@ -12,12 +12,13 @@ from campaign_double import TWO, prepare
 from chaos.analysis.model import Arm, FaultFigures, Healthy, Metric, Run, Summary
 from chaos.campaign import figures
 from chaos.campaign.load import load
-from chaos.campaign.state import resume
+from chaos.campaign.state import DONE, CellState, resume
+from harness.errors import UsageError
 from harness.facts.environment import Hardware
 from harness.schemas import dumped
 from reports.reporters import campaign as report
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(100)
 
 
 @pytest.fixture(autouse=True)
@@ -115,3 +116,13 @@ def test_void_cells_are_not_as_expected(reported: Path) -> None:
     value["cells"][0]["verdict"] = "void"
     (reported / "campaign.json").write_text(json.dumps(value))
     assert report.build(reported).headline == "2 of 4 cells are done, 0 as expected, 1 void, not se_cond, 1 failed."
+
+
+@pytest.mark.parametrize("text", ["[]", '{"schema": 1}', '{"schema": 1, "verdict": 3e272}', "{"])
+def test_a_cell_whose_summary_is_none_is_one_clear_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "cells" / "a").mkdir(parents=True)
+    (tmp_path / "cells" / "a" / "summary.json").write_text(text)
+    cell = CellState("a", "a", "", DONE, "holds", 0, 0, 1.0, "cells/a", None, ())
+    with pytest.raises(UsageError, match=r"cells/a: .*summary") as caught:
+        figures.of_cell(tmp_path, cell)
+    assert caught.value.hint == "remove that folder: the cell is run again"

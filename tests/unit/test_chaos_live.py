@@ -38,7 +38,7 @@ def test_a_terminal_gets_one_moving_line_with_notes_above_it() -> None:
         live.iteration(0, 200.0)
         live.iteration(1, 400.0)
         live.note("link_down on h1 eth2: [active]")
-    reader.join(10)
+    reader.join(60)
     os.close(ours)
     text = shown.decode()
     assert "run 1 of 2, 10 iterations" in text

@@ -17,6 +17,7 @@ import psutil
 import pytest
 import yaml
 from chaos_double import ScriptedBench, Switch, bed, experiment
+from waits import LIMIT_S
 
 from chaos.experiment.file import loads
 from chaos.experiment.model import Experiment
@@ -29,7 +30,7 @@ from harness.files import rundir
 from harness.files.rundir import RunDir
 from harness.schemas import plain, problems
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(100)
 
 
 class Ran:
@@ -212,7 +213,7 @@ def test_a_bed_that_cannot_be_opened_is_a_failure_with_a_summary(tmp_path: Path)
 
 
 def signal_when_active(folder: Path, number: signal.Signals) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         if any('"phase":"active"' in path.read_text() for path in folder.glob("*/journal.jsonl")):
             os.kill(os.getpid(), number)

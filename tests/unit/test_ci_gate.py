@@ -243,7 +243,7 @@ def test_a_history_of_void_runs_is_recorded(bench: Bench) -> None:
     _run(bench.store, 1, verdict="void")
     code, judged = bench.gate("--history")
     assert (code, judged["outcome"]) == (0, "recorded")
-    assert judged["reasons"] == ["1 runs are recorded, and all are void: the machine was too busy"]
+    assert judged["reasons"] == ["1 run is recorded, and it is void: the machine was too busy"]
 
 
 def test_a_history_is_of_the_experiments_that_are_judged(bench: Bench) -> None:

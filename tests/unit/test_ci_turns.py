@@ -97,7 +97,7 @@ def test_commands_say_all_that_is_run(tmp_path: Path) -> None:
 
 
 def test_a_policy_of_something_else_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    (tmp_path / "ci.yaml").write_text(POLICY)
+    (tmp_path / "ci.yaml").write_text(POLICY + "  - {experiment: nic_down, arm: migrate, figure: stall_ms}\n")
     file = tmp_path / "x.yaml"
     file.write_text(
         "name: nic_down\ntopology: default\nworkload: {iterations: 3}\n"

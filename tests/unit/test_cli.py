@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 
 import click
@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness import cli as cli_module
+from harness import plugins
 from harness.cli import COMMAND_GROUP, cli, run_cli
 from harness.errors import CommandError, R2ccError, UsageError
 
@@ -37,7 +38,7 @@ def command(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
 
 def r2cc(*words: str) -> subprocess.CompletedProcess[str]:
     code = "from harness.cli import main; main()"
-    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=30)
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60)
 
 
 HEAVY = (
@@ -57,6 +58,19 @@ def test_help_loads_nothing_heavy_and_little_in_all() -> None:
     *_, heavy, count = done.stdout.splitlines()
     assert heavy == "[]"
     assert int(count) < 200
+
+
+def test_help_reads_the_installed_distributions_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(group: str) -> EntryPoints:
+        read.append(group)
+        return entry_points(group=group)
+
+    monkeypatch.setattr(plugins, "entry_points", counted)
+    plugins.entries.cache_clear()
+    assert run_cli(["--help"]) == 0
+    assert read == [COMMAND_GROUP]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -114,7 +114,7 @@ def test_fish_completes() -> None:
 def completed(words: str) -> list[str]:
     """As bash is answered: type,value."""
     env = environment(_R2CC_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(len(words.split(" ")) - 1))
-    done = subprocess.run(["r2cc"], capture_output=True, text=True, env=env, timeout=30)
+    done = subprocess.run(["r2cc"], capture_output=True, text=True, env=env, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 

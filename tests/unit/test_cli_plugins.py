@@ -23,7 +23,7 @@ class Entry:
 
 def register(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
     entries = [Entry(name, function) for name, function in functions.items()]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: entries if group == "r2cc.reporters" else [])
+    monkeypatch.setattr(plugins, "entries", lambda group: entries if group == "r2cc.reporters" else [])
 
 
 def test_every_reporter_gets_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

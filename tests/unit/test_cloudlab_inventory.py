@@ -190,7 +190,7 @@ def test_the_script_lists_physical_nics_alone(tmp_path: Path) -> None:
     (tmp_path / "bonding_masters").touch()
     (tmp_path / "route").write_text("Iface\tDestination\tGateway\neno1\t00000000\t010200C0\nens1\t0000010A\t0\n")
     script = NAMES_BY_MAC.replace("/sys/class/net", str(tmp_path)).replace("/proc/net/route", f"{tmp_path}/route")
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=10, check=True)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=True)
     macs = {"0c:42:a1:00:00:01": ["ens1"], "0c:42:a1:00:00:02": ["ens2"]}
     assert names_by_mac(done.stdout) == {**macs, "default": ["eno1"]}
     assert done.stderr == ""

@@ -28,7 +28,7 @@ ADDRESSES = """\
 
 def setup(*words: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]}
-    return subprocess.run(["bash", str(SCRIPT), *words], capture_output=True, text=True, timeout=30, env=env)
+    return subprocess.run(["bash", str(SCRIPT), *words], capture_output=True, text=True, timeout=60, env=env)
 
 
 def quoted(path: Path) -> str:

@@ -117,11 +117,11 @@ def test_rdma_devices_of_all_data_nics() -> None:
 
 
 def test_every_nic_that_is_not_there_is_named() -> None:
-    hosts = (_host("node1", data=("mlx0", "mlx9")), _host("node2", data=()))
+    hosts = (_host("node1", data=("mlx0", "mlx8", "mlx9")), _host("node2", data=()))
     with pytest.raises(InputErrors) as caught:
         Surveyed("c.yaml", hosts, {"node1": SURVEY, "node2": SURVEY}).nics()
     assert [error.split(":")[0] for error in caught.value.errors] == ["node1", "node2"]
-    assert "no NIC 'mlx9' with an IPv4 address" in caught.value.errors[0]
+    assert "no NIC 'mlx8', 'mlx9' with an IPv4 address" in caught.value.errors[0]
     assert "which NICs carry data" in caught.value.errors[1]
 
 

@@ -110,9 +110,9 @@ def test_progress_heeds_quiet(capfd: pytest.CaptureFixture[str], monkeypatch: py
     @quiet_option(given=False)
     def waits() -> None:
         with progress.show("waiting"):
-            shown.wait(0.5)
+            shown.wait(limits_s.pop(0))
 
-    shown = threading.Event()
+    shown, limits_s = threading.Event(), [0.5, 60.0]  # for what must not come, and for what must
     monkeypatch.setattr(progress, "FIRST_SIGN_S", 0.001)
     draw = progress.Step._line
     monkeypatch.setattr(progress.Step, "_line", lambda *words, **more: (draw(*words, **more), shown.set()))

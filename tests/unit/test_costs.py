@@ -187,8 +187,23 @@ def test_rows_without_a_list_of_devices_have_their_ranks_in_the_bandwidths(tmp_p
     row = FORM.format(size=1 << 30, count=1 << 28, us=10000, alg=107.37, bus=107.37 * 2 * 31 / 32)
     file.write_text(HEAD + row)
     assert measured.read(file, 8, "ring") == [Measured(4, 8, 1 << 30, 10000.0, "ring")]
-    with pytest.raises(UsageError, match="does not say how many nodes"):
+    with pytest.raises(UsageError, match="does not say how many nodes") as caught:
         measured.read(file, None, "")
+    assert "--gpus" in str(caught.value)
+    file.write_text(HEAD + FORM.format(size=1 << 10, count=1 << 8, us=100, alg=0.01, bus=0.01))
+    with pytest.raises(UsageError, match="does not say how many nodes") as caught:
+        measured.read(file, 8, "")
+    assert "--gpus" not in str(caught.value)
+
+
+def test_a_rate_that_the_rows_cannot_have_is_said(tmp_path: Path) -> None:
+    rows = []
+    for nodes in (4, 16):
+        file = tmp_path / f"rows-{nodes}.txt"
+        file.write_text(text_of(nodes, nodes))
+        rows += measured.read(file, None, "ring")
+    with pytest.raises(UsageError, match=r"the rows do not fit nodes with 8 NICs of 40 Gbit/s: .*efficiency"):
+        fit.fit(rows, model.load("nvlink"), fit.Nodes(8, 40.0), "x", "rows")
 
 
 @pytest.mark.parametrize(

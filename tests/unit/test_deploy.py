@@ -76,7 +76,7 @@ def _whole(prefix: Path) -> str:
     """The current build's name; every file of it must be as it was sent."""
     current = prefix / "current"
     assert current.is_symlink()
-    subprocess.run(["sha256sum", "-c", "--quiet", "manifest"], cwd=current, check=True, timeout=20)
+    subprocess.run(["sha256sum", "-c", "--quiet", "manifest"], cwd=current, check=True, timeout=60)
     return current.resolve().name
 
 
@@ -202,6 +202,20 @@ def test_hosts_that_share_a_folder(tmp_path: Path) -> None:
     results = work.deploy(hosts, planned, "me", keep=3, told=lambda _host, _what: None)
     assert [outcome.error for outcome in results.values()] == [None] * 3
     assert {outcome.value.now for outcome in results.values() if outcome.value} == {build.name}
+    assert _whole(tmp_path / "p") == build.name
+
+
+def test_what_fails_in_a_folder_fails_for_all_hosts_that_share_it(tmp_path: Path) -> None:
+    build = _build(tmp_path / "b")
+    hosts = {name: LocalHost(name) for name in ("n1", "n2", "n3")}
+    prefixes = dict.fromkeys(hosts, str(tmp_path / "p"))
+    planned = work.plan(hosts, prefixes, lambda _: build)
+    work.deploy(hosts, planned, "me", keep=3, told=lambda _host, _what: None)
+    back = work.rollback(hosts, prefixes, "me")
+    assert {name: "there is no previous build" in str(each.error) for name, each in back.items()} == dict.fromkeys(
+        hosts, True
+    )
+    assert [each.value for each in back.values()] == [None] * 3
     assert _whole(tmp_path / "p") == build.name
 
 
@@ -360,7 +374,7 @@ def test_a_host_with_another_cpu_gets_what_was_built_for_it(tmp_path: Path) -> N
     for name, before in (("n1", []), ("n2", [CROSS_TOOLS[1]])):
         _whole(tmp_path / name)
         bench = str(tmp_path / name / "current" / "bin" / "r2cc_bench")
-        said.append(subprocess.run([*before, bench], capture_output=True, text=True, check=True, timeout=20).stdout)
+        said.append(subprocess.run([*before, bench], capture_output=True, text=True, check=True, timeout=60).stdout)
     assert said == [f"{platform.machine()}\n", f"{CROSS}\n"]
     shared = tmp_path / "shared"
     prefixes = dict.fromkeys(hosts, str(shared))

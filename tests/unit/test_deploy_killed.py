@@ -18,7 +18,7 @@ from harness.hosts import LocalHost
 
 pytestmark = pytest.mark.skipif(shutil.which("flock") is None, reason="no flock (util-linux)")
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 COMMANDS = [
     "mkdir", "mv", "ln", "rm", "cat", "sed", "sort", "sha256sum", "touch", "sync", "readlink", "flock", "ls", "comm",
 ]  # fmt: skip

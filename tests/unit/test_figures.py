@@ -10,7 +10,7 @@ import pytest
 
 from chaos.analysis import void
 from chaos.analysis.bounds import loads
-from chaos.analysis.figures import busbw_GBps, run_figures
+from chaos.analysis.figures import busbw_GBps, longest_ms, run_figures
 from chaos.analysis.paths import carriers, match
 from chaos.analysis.phases import degraded_indices, healthy_indices, hit_index
 from chaos.analysis.rundata import FaultTimes, RunData, Span, read_run
@@ -38,6 +38,20 @@ def test_phases_of_the_migrate_arm() -> None:
     assert healthy_indices(data) == [0, 1, 2, 3]  # 4 had begun when the fault struck
     assert hit_index(data, cable) == 4
     assert degraded_indices(data, cable) == [5, 6]  # 7 ended after the undo
+
+
+@pytest.mark.parametrize(("after_last_ms", "index"), [(-1, 4), (1, None)])
+def test_a_command_that_returned_after_the_last_iteration_may_have_struck_nothing(
+    after_last_ms: int, index: int | None
+) -> None:
+    """It was issued in iteration 4, but over SSH it may take effect seconds later."""
+    lines = literal.lines("migrate")
+    last_ns = max(line["end_ns"] for line in lines if line["event"] == "iteration")
+    for line in lines:
+        if line["event"] == "fault" and line["phase"] == "injected":
+            line["after_ns"] = last_ns + after_last_ms * 1_000_000
+    data = read_run(lines)
+    assert hit_index(data, data.faults[0]) == index
 
 
 def test_stall_is_the_longest_gap_at_the_onset_less_the_usual_one() -> None:
@@ -105,6 +119,24 @@ def test_failover_iteration_and_its_bound() -> None:
     # host on eth0, which carries 10 in 100 ms.
     assert found["iteration_bound_ms"] == 153.0
     assert fault("stock")["iteration_bound_ms"] is None  # a stock iteration is bound by the outage, not by a mode
+
+
+@pytest.mark.parametrize(
+    ("beside", "noise", "longest"), [(5, 0, 900), (5, 100, 800), (3, 0, 900), (1, 0, 0), (3, 950, 0)]
+)
+def test_a_stall_of_what_a_program_does_not_time_counts_to_the_longest(beside: int, noise: int, longest: int) -> None:
+    """The cable strikes iteration 4; what stalled 900 ms lies beside 5, before 4, or long before. `noise` ms are usual
+    where no fault is."""
+    data = read_run(literal.lines("migrate"))
+    usual = longest_ms(data, data.faults[0])
+    assert usual is not None
+    for line in data.by_event["iteration"]:
+        if line["index"] == beside:
+            line["beside_ms"] = 900.0
+        if line["index"] == 0 and noise:
+            line["beside_ms"] = float(noise)
+    own = data.durations_ms[beside] if beside == 5 else 0.0
+    assert longest_ms(data, data.faults[0]) == max(usual, own + longest)
 
 
 def test_bound_follows_the_paths_and_is_no_constant() -> None:

@@ -123,6 +123,13 @@ def test_modes_links_and_removed_files_survive(series: TinyFork) -> None:
     assert not (series.tree / "run.sh").exists()
 
 
+def test_without_edits_no_patch_changes(series: TinyFork) -> None:
+    assert refresh(series.layout) == [
+        f"{name}: unchanged" for name in ("0001-five.patch", "0002-fifteen.patch", "0003-other.patch")
+    ]
+    assert text_of(series, "0003-other.patch") == OTHER
+
+
 def test_a_patch_whose_edits_are_gone_goes_too(series: TinyFork) -> None:
     edit(series, "src/other.cc", "zwei", "two")
     assert "0003-other.patch: removed, its edits are gone from the tree" in refresh(series.layout)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
+from waits import LIMIT_S, until
 
 from harness.errors import R2ccError, SourceError, UsageError
 from harness.fork import sources as sources_module
@@ -188,20 +188,17 @@ def test_a_helper_of_a_slow_command_is_ended_too(tmp_path: Path) -> None:
     """As git's transport helper: it holds the pipe, so that only ending the whole group returns in time."""
     started = tmp_path / "started"
     script = f"sh -c 'echo $$ > {started}; exec sleep 60' & wait"
-    with pytest.raises(SourceError, match=r"gave up after 0\.5 s"):
-        run_bounded(["sh", "-c", script], timeout_s=0.5)
+    with pytest.raises(SourceError, match="gave up after 5 s"):
+        run_bounded(["sh", "-c", script], timeout_s=5)
     helper = Path(f"/proc/{started.read_text().strip()}/cmdline")
-    deadline = time.monotonic() + 5
-    while helper.exists() and helper.read_bytes() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not helper.exists() or helper.read_bytes() == b""  # gone, or dead and not yet buried
+    until(lambda: not helper.exists() or helper.read_bytes() == b"")  # gone, or dead and not yet buried
 
 
 def test_a_failed_command_quotes_its_last_words() -> None:
     with pytest.raises(SourceError, match=r"exit code 7(.|\n)*\| because"):
-        run_bounded(["sh", "-c", "echo because >&2; exit 7"], timeout_s=5)
+        run_bounded(["sh", "-c", "echo because >&2; exit 7"], timeout_s=LIMIT_S)
     with pytest.raises(SourceError, match="cannot start no-such-program"):
-        run_bounded(["no-such-program"], timeout_s=5)
+        run_bounded(["no-such-program"], timeout_s=LIMIT_S)
 
 
 @pytest.mark.parametrize("damage", ["", "version = 1 2", 'version = "1"\n'])

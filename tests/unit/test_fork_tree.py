@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
+from waits import LIMIT_S, until
 
 from harness.errors import SourceError, UsageError
 from harness.fork import tree as tree_module
@@ -205,7 +205,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
         tar.add(tiny_fork.upstream, "nccl")
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))\n"
     child = start_fetch(tiny_fork, repository, limit + FETCH, archive)
-    _, errors = child.communicate(timeout=60)
+    _, errors = child.communicate(timeout=LIMIT_S)
     assert child.returncode != 0
     assert "File too large" in errors
     assert not tiny_fork.tree.exists() and left_over(tiny_fork) == []
@@ -214,7 +214,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
 def test_two_at_once_both_succeed(tiny_fork: TinyFork, repository: Path) -> None:
     tiny_fork.write_patch("0001-five.patch", PATCH)
     children = [start_fetch(tiny_fork, repository) for _ in range(3)]
-    errors = [child.communicate(timeout=60)[1] for child in children]
+    errors = [child.communicate(timeout=LIMIT_S)[1] for child in children]
     assert [child.returncode for child in children] == [0, 0, 0], errors
     found = status(tiny_fork)
     assert found.patched and not found.edited and left_over(tiny_fork) == []
@@ -223,11 +223,9 @@ def test_two_at_once_both_succeed(tiny_fork: TinyFork, repository: Path) -> None
 def test_what_a_killed_fetch_left_is_swept(tiny_fork: TinyFork, repository: Path) -> None:
     slow = "import harness.fork.tree as t, time\nt.pack_tar = lambda *_: time.sleep(60)\n"
     child = start_fetch(tiny_fork, repository, slow + FETCH)
-    deadline = time.monotonic() + 30
-    while not list(tiny_fork.tree.parent.glob("tree.tmp-*/source*/src")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: [*tiny_fork.tree.parent.glob("tree.tmp-*/source*/src")])
     child.send_signal(signal.SIGKILL)
-    child.communicate(timeout=10)
+    child.communicate(timeout=LIMIT_S)
     assert not tiny_fork.tree.exists() and len(left_over(tiny_fork)) == 1
     assert ensure(tiny_fork.layout, progress=silent).patched
     assert left_over(tiny_fork) == []
@@ -245,10 +243,12 @@ def test_our_patches_apply_to_the_pinned_nccl(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """To the real one, exactly where they say; the cache has it after any build."""
+    from harness.fork.pin import load_pin
+    from harness.fork.tree import cached_archive
     from harness.repo import Layout
 
     caches = list((repository / ".cache" / "nccl").glob("*.tar"))
-    if not caches:
+    if not cached_archive(Layout(repository), load_pin(Layout(repository).pin)).exists():
         pytest.skip("NCCL was not fetched yet: `r2cc fork fetch`")
     layout = Layout(tmp_path / "check out")
     shutil.copytree(repository / "nccl_fork" / "pins", layout.pins)

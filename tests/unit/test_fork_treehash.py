@@ -20,9 +20,9 @@ def write_tree(tree: Path, algorithm: str, scratch: Path) -> str:
         "GIT_CONFIG_GLOBAL": os.devnull,
     }
     for words in (["init", "-q", f"--object-format={algorithm}"], ["add", "--all", "--force", "."]):
-        subprocess.run(["git", *words], cwd=tree, env=env, check=True, timeout=30)
+        subprocess.run(["git", *words], cwd=tree, env=env, check=True, timeout=60)
     done = subprocess.run(
-        ["git", "write-tree"], cwd=tree, env=env, check=True, capture_output=True, text=True, timeout=30
+        ["git", "write-tree"], cwd=tree, env=env, check=True, capture_output=True, text=True, timeout=60
     )
     return done.stdout.strip()
 

@@ -27,7 +27,7 @@ def _there_are_namespaces() -> bool:
     if shutil.which("unshare") is None:
         return False
     return (
-        subprocess.run([*INSIDE, "mount", "-t", "tmpfs", "x", "/mnt"], capture_output=True, timeout=20).returncode == 0
+        subprocess.run([*INSIDE, "mount", "-t", "tmpfs", "x", "/mnt"], capture_output=True, timeout=60).returncode == 0
     )
 
 

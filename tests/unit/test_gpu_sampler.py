@@ -36,7 +36,7 @@ def said(*words: str, nvml: bool = True, mode: str = "", **more: str) -> list[di
     """For a quarter of a second, at 50 ms."""
     options = ("--interval-ms", "50", "--seconds", "0.25", *words)
     done = subprocess.run(
-        command(*options, nvml=nvml), env=environment(mode, **more), capture_output=True, text=True, timeout=30
+        command(*options, nvml=nvml), env=environment(mode, **more), capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, "")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -99,7 +99,7 @@ def test_it_ends_when_it_is_told_to(how: str) -> None:
             process.stdin.close()
         else:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
 def test_hosts_of_the_lab_watch_the_gpus_of_their_ranks() -> None:

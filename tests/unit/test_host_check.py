@@ -50,7 +50,7 @@ def test_what_to_type_for_a_host_that_refuses_names_the_user() -> None:
 
 
 def test_work_runs_at_the_same_time_and_a_mistake_of_ours_is_one_hosts() -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
 
     def wrong() -> int:
         both.wait()

@@ -6,10 +6,12 @@ import os
 import shlex
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from host_double import FakeHost
+from waits import LIMIT_S
 
 from harness.errors import CommandError
 from harness.hosts import Host, LocalHost, Result
@@ -17,9 +19,10 @@ from harness.hosts.commands import command_error, search_path
 
 
 def test_local_run_returns_what_the_command_left() -> None:
+    began_s = time.monotonic()
     result = LocalHost().run(["sh", "-c", "cat; echo err >&2; exit 3"], input="in", check=False)
+    assert 0 < result.elapsed_s <= time.monotonic() - began_s
     assert (result.exit_code, result.stdout, result.stderr) == (3, "in", "err\n")
-    assert 0 < result.elapsed_s < 5
     assert result.argv[0] == "sh"
 
 
@@ -43,6 +46,18 @@ def test_a_failed_command_names_everything() -> None:
     assert "| 13" in text
     assert "| 12" not in text  # the last eight lines only
     assert caught.value.hint
+
+
+SCRIPT = "\n# Counts to $1.\nseq $1 >&2\nsleep $2\nexit 4\n"
+
+
+@pytest.mark.parametrize(("seconds", "limit_s"), [("0", None), ("60", 0.5)])
+def test_of_a_script_the_error_shows_one_line(seconds: str, limit_s: float | None) -> None:
+    with pytest.raises(CommandError) as caught:
+        LocalHost("n7").run(["sh", "-c", SCRIPT, "two words", "2", seconds], timeout_s=limit_s)
+    first, *rest = str(caught.value).splitlines()
+    assert first.endswith(f": sh -c '# Counts to $1. ... (3 more lines)' 'two words' 2 {seconds}")
+    assert rest[:2] == ["  | 1", "  | 2"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +102,7 @@ def test_spawn_streams_and_keeps_stderr() -> None:
     with pytest.raises(CommandError, match="still runs"):
         process.wait(0.05)
     process.terminate()
-    assert process.wait(5) == -signal.SIGTERM
+    assert process.wait(LIMIT_S) == -signal.SIGTERM
     assert process.stderr_tail() == "why"
     process.close()
 
@@ -95,7 +110,7 @@ def test_spawn_streams_and_keeps_stderr() -> None:
 def test_spawn_redirects(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as out:
         process = LocalHost().spawn(["sh", "-c", "echo a; echo b >&2"], stdout=out, stderr=subprocess.STDOUT)
-        assert process.wait(5) == 0
+        assert process.wait(LIMIT_S) == 0
     assert process.stdout is None
     process.close()
     assert (tmp_path / "out").read_text() == "a\nb\n"

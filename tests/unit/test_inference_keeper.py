@@ -8,41 +8,37 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port, free_root
+from waits import LIMIT_S, until
 
 ROOT = Path(__file__).parents[2]
 KEEPER = ROOT / "harness" / "workloads" / "inference" / "keeper.py"
 STANDIN = ROOT / "tests" / "data" / "inference" / "standin.py"
 LOAD: dict[str, Any] = {
     "requests": 6, "warmup": 1, "rate": 100.0, "prompt_tokens": [4, 8], "output_tokens": [5, 5], "vocabulary": 50,
-    "seed": 3, "seconds": 0, "request_s": 2.0, "start_s": 10.0, "tokens": "usual",
+    "seed": 3, "seconds": 0, "request_s": 30.0, "start_s": 60.0, "tokens": "usual",
 }  # fmt: skip
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
 def started(
-    trouble: str = "", *, rank: int = 0, ranks: int = 1, root: str = "127.0.0.1:29500", port: int | None = None,
+    trouble: str = "", *, rank: int = 0, ranks: int = 1, root: str = "", port: int | None = None,
     server: tuple[str, ...] = (), **changes: Any,
 ) -> subprocess.Popen[str]:  # fmt: skip
     port = port or free_port()
     load = json.dumps({**LOAD, **changes, "port": port})
     argv = server or (sys.executable, str(STANDIN), "--token-ms", "1", "--trouble", trouble)
-    words = ["--ranks", f"{ranks}", "--root", root, "--load", load, "--", *argv]
+    words = ["--ranks", f"{ranks}", "--root", root or free_root(), "--load", load, "--", *argv]
     env = {**os.environ, "RANK": f"{rank}", "PORT": f"{port}"}
     return subprocess.Popen([sys.executable, str(KEEPER), *words], env=env, stdout=subprocess.PIPE, text=True)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]], str]:
     """(exit code, lines of ours, the last line)."""
-    said = process.communicate(timeout=40)[0].splitlines()
+    said = process.communicate(timeout=100)[0].splitlines()
     lines = [json.loads(line) for line in said if line.startswith('{"event":')]
     (pid,) = [line["pid"] for line in lines if line["event"] == "rank_pid"] or [0]
     assert not pid or not Path(f"/proc/{pid}").exists(), "the server has ended"
@@ -82,11 +78,11 @@ def test_the_same_seed_gives_the_same_answers() -> None:
         ("aborts@3", "the server broke the answer off: finish_reason abort"),
         ("error@3", "the server: {\"message\": \"preempted\"}"),
         ("closes@3", "the connection was closed in the middle of the answer"),
-        ("never_ends@3", "no whole answer in 1 s"),
+        ("never_ends@3", "no whole answer in 5 s"),
     ],
 )  # fmt: skip
 def test_a_request_that_fails_is_one_and_says_why(trouble: str, why: str) -> None:
-    code, lines, _ = ended(started(trouble, request_s=1.0))
+    code, lines, _ = ended(started(trouble, request_s=5.0 if trouble == "never_ends@3" else 30.0))
     assert code == 0
     (failed,) = of(lines, "request_failed")
     assert failed["message"].startswith(why)
@@ -126,11 +122,11 @@ def test_letters_and_lines_may_be_cut_anywhere() -> None:
 
 
 def test_one_that_names_its_model_while_it_warms_up_is_waited_for() -> None:
-    program = (sys.executable, str(STANDIN), "--token-ms", "1", "--warms-up-s", "1")
+    program = (sys.executable, str(STANDIN), "--token-ms", "1", "--warms-up-s", "4")
     code, lines, _ = ended(started(server=program, warmup=0))
     assert code == 0 and {line["index"] for line in of(lines, "iteration")} == set(range(6))
-    assert max(line["ttft_ms"] for line in of(lines, "iteration")) < 500
-    code, lines, last = ended(started(server=(*program[:-1], "60"), start_s=1.0))
+    assert max(line["ttft_ms"] for line in of(lines, "iteration")) < 2000
+    code, lines, last = ended(started(server=(*program[:-1], "60"), start_s=6.0))
     assert code == 3 and "/health: HTTP 503: it is starting" in last
 
 
@@ -151,7 +147,7 @@ def test_a_server_that_dies_fails_what_is_left_and_ends_the_run() -> None:
     ],
 )  # fmt: skip
 def test_a_server_that_does_not_serve_is_one_clear_error(trouble: str, last: str) -> None:
-    code, lines, said = ended(started(trouble, start_s=10.0 if trouble.startswith(("dies", "http")) else 1.0))
+    code, lines, said = ended(started(trouble, start_s=60.0 if trouble.startswith(("dies", "http")) else 6.0))
     assert code == 3
     assert last in said
     assert not of(lines, "bench_start")
@@ -183,7 +179,7 @@ def test_ended_from_outside_the_server_goes_with_it() -> None:
     assert process.stdout is not None
     pid = json.loads(process.stdout.readline())["pid"]
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 3
+    assert process.wait(timeout=LIMIT_S) == 3
     process.stdout.close()
     assert not Path(f"/proc/{pid}").exists()
 
@@ -193,16 +189,13 @@ def test_killed_the_server_goes_with_it() -> None:
     assert process.stdout is not None
     pid = json.loads(process.stdout.readline())["pid"]
     process.kill()
-    process.wait(timeout=10)
+    process.wait(timeout=LIMIT_S)
     process.stdout.close()
-    until = time.monotonic() + 5
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{pid}").exists()
+    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_ranks_that_only_compute_end_when_rank_0_says_so() -> None:
-    root = f"127.0.0.1:{free_port() % 30000 + 20000}"
+    root = free_root()
     computes = started(rank=1, ranks=2, root=root)
     serves = started(ranks=2, root=root)
     assert ended(serves)[0] == 0
@@ -210,7 +203,7 @@ def test_ranks_that_only_compute_end_when_rank_0_says_so() -> None:
 
 
 def test_a_rank_whose_server_dies_says_so() -> None:
-    code, _, last = ended(started("dies@rank1", rank=1, ranks=2, root="127.0.0.1:20001"))
+    code, _, last = ended(started("dies@rank1", rank=1, ranks=2))
     assert (code, last) == (3, "inference: the server ended with exit code 9")
 
 

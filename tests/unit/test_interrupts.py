@@ -47,6 +47,7 @@ def run(code: str, *words: str, **options: object) -> subprocess.CompletedProces
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload, no-any-return]
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
 def test_while_modules_are_imported(words: tuple[str, ...]) -> None:
     whole = run(AT_IMPORT, "SIGINT", "-1", *words)
@@ -71,13 +72,29 @@ def test_before_python_has_started() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "r2cc: interrupted\n")
 
 
-def test_the_command_itself_holds_it_back(tmp_path: Path) -> None:
-    """The script, found through a link, with a Python beside it and an r2cc that tells what it was given."""
-    script = tmp_path / "a b" / "r2cc"
-    script.parent.mkdir()
+def installed(folder: Path, python: Path) -> Path:
+    """The script, with a link to a Python beside it."""
+    folder.mkdir()
+    script = folder / "r2cc"
     script.write_text((ROOT / "scripts" / "r2cc").read_text())
     script.chmod(0o755)
-    script.with_name("python").symlink_to(sys.executable)
+    script.with_name("python").symlink_to(python)
+    return script
+
+
+def test_a_python_that_this_user_may_not_run_is_one_error(tmp_path: Path) -> None:
+    script = installed(tmp_path / "a b", tmp_path / "of another user" / "python3")
+    done = subprocess.run([str(script), "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith(
+        f"r2cc: error: {script.with_name('python')} leads to {tmp_path}/of another user/python3"
+    )
+    assert "try: make setup" in done.stderr
+
+
+def test_the_command_itself_holds_it_back(tmp_path: Path) -> None:
+    """The script, found through a link, with a Python beside it and an r2cc that tells what it was given."""
+    script = installed(tmp_path / "a b", Path(sys.executable))
     (tmp_path / "link").symlink_to(script)
     (tmp_path / "harness").mkdir()
     told = "import signal, sys\ndef main(): print([*signal.pthread_sigmask(signal.SIG_BLOCK, [])], sys.argv)\n"
@@ -137,21 +154,27 @@ main(["no-such"])
     assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
-def test_where_python_drops_errors_it_comes_again() -> None:
+@pytest.mark.parametrize("when", ["once", "once more, while the first is dropped"])
+def test_where_python_drops_errors_it_comes_again(when: str) -> None:
     code = """
-import click, os, signal, time
+import click, os, signal, sys, time
 from harness.cli import cli, main
+def profile(frame, event, _):
+    if frame.f_code.co_name == "_raise_again":
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
 class Dropped:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(1000): pass
 def work():
+    sys.setprofile(profile if sys.argv[1] != "once" else None)
     Dropped()
     time.sleep(60)
 cli.add_command(click.Command("work", callback=work))
 main(["work"])
 """
-    done = run(code)
+    done = run(code, when)
     assert (done.returncode, done.stderr) == (130, "r2cc: interrupted\n")
 
 

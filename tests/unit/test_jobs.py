@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from torch_python import free_root, needs_torch, torch_python
+from ports import free_root
+from torch_python import needs_torch, torch_python
 
 from chaos.experiment.file import load
 from harness.workloads.kinds.command import Command

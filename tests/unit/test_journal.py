@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waits import until
 
 from chaos.record.journal import OUTSIDE, Journal, read
 from harness.errors import InputErrors
@@ -46,9 +47,7 @@ def test_kill_9_leaves_a_readable_journal(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], env=env)
     try:
-        deadline = time.monotonic() + 20
-        while (not path.exists() or path.stat().st_size < 200_000) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: path.exists() and path.stat().st_size >= 200_000)
     finally:
         writer.send_signal(signal.SIGKILL)
         writer.wait()

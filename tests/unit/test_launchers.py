@@ -42,7 +42,7 @@ def started(job: Job, **env: str) -> subprocess.CompletedProcess[str]:
     """The words that a launcher would start, under variables as it sets them."""
     words = job.by_itself("PMI_RANK", "PMI_PLACE")
     full = {"PATH": os.environ["PATH"], "NCCL_ALGO": "Tree", **env}
-    return subprocess.run(words, env=full, capture_output=True, text=True, timeout=10)
+    return subprocess.run(words, env=full, capture_output=True, text=True, timeout=60)
 
 
 def test_a_rank_finds_its_number_and_what_its_host_has() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from harness.build import build_net
 from harness.progress import silent
 from harness.schedules import planner
-from harness.schedules.planner import NcclMachine, Nic, Node, Plan, Request
+from harness.schedules.planner import NcclMachine, Nic, Node, Part, Plan, Request
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
 SIZES = (*(1 << power for power in range(3, 33)), 3 << 20, 3 << 28)
@@ -43,7 +43,7 @@ def _library() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Hopper with NVLink, a NIC on every rail; `lost`: node and rail."""
+    """Hopper with NVLink, a NIC on every rail; `lost`: node and rail. Rails are apart."""
 
     nodes: int
     gpus: int
@@ -51,6 +51,7 @@ class Cluster:
     rate_gbit: float
     nvls: bool
     lost: frozenset[tuple[int, int]]
+    rewired: bool = False
 
     @property
     def ranks(self) -> int:
@@ -64,8 +65,13 @@ class Cluster:
     def channels(self) -> int:
         return max(2, self.nics)
 
+    def common(self, a: int, b: int) -> list[int]:
+        """Rails that both have left."""
+        return [rail for rail in range(self.nics) if not {(a, rail), (b, rail)} & self.lost]
+
     def left(self, node: int) -> int:
-        return self.nics - sum(where == node for where, _ in self.lost)
+        """NICs that another node reaches; one if there is none: then there is another way."""
+        return max(1, len({rail for other in range(self.nodes) if other != node for rail in self.common(node, other)}))
 
     def request(self) -> Request:
         """As r2cc_patches/nccl/schedules.cc asks."""
@@ -84,6 +90,7 @@ class Cluster:
             channels=count + 1,
             cycles=cycles,
             homes=tuple(range(self.nics)),
+            rewired=self.rewired,
             nccl=NcclMachine("hopper", nvls=1 if self.nvls else 0, channels=self.channels),
             cost={"even_rails": 0, "chunk_bytes": CHUNK, "most_chunk_bytes": MOST_CHUNK},
         )
@@ -94,10 +101,11 @@ def clusters(draw: st.DrawFn) -> Cluster:
     nodes, nics = draw(st.sampled_from([4, 5, 8, 16, 31, 64])), draw(st.sampled_from([1, 2, 4, 8]))
     lost: frozenset[tuple[int, int]] = frozenset()
     if nics > 1:
-        pairs = st.tuples(st.integers(0, nodes - 1), st.integers(0, nics - 2))
-        lost = draw(st.frozensets(pairs, min_size=1, max_size=3))
+        pairs = st.tuples(st.integers(0, nodes - 1), st.integers(0, nics - 1))
+        some = st.frozensets(pairs, min_size=1, max_size=draw(st.sampled_from([3, 10])))
+        lost = draw(some.filter(lambda gone: all(sum(at == node for at, _ in gone) < nics for node in range(nodes))))
     rate = draw(st.sampled_from([2.0, 25.0, 100.0, 400.0]))
-    return Cluster(nodes, draw(st.sampled_from([1, 2, 8])), nics, rate, draw(st.booleans()), lost)
+    return Cluster(nodes, draw(st.sampled_from([1, 2, 8])), nics, rate, draw(st.booleans()), lost, draw(st.booleans()))
 
 
 def ways(cluster: Cluster, size: int) -> Iterator[tuple[str, float, float, float]]:
@@ -177,9 +185,9 @@ def ring(nodes: int, load: float) -> dict[tuple[int, int], float]:
 
 
 def between(cluster: Cluster, edges: dict[tuple[int, int], float]) -> float:
-    """us a byte of the slowest two neighbours, on the rails that both have left."""
-    rails = {(a, b): sum(not {(a, rail), (b, rail)} & cluster.lost for rail in range(cluster.nics)) for a, b in edges}
-    return max(load / (rails[ends] * cluster.nic_bytes_per_us) for ends, load in edges.items() if rails[ends])
+    """us a byte of the slowest two neighbours, on the rails that both have left; of none on as much as one."""
+    rails = {(a, b): max(1, len(cluster.common(a, b))) for a, b in edges}
+    return max(load / (rails[ends] * cluster.nic_bytes_per_us) for ends, load in edges.items())
 
 
 def busiest(cluster: Cluster, loads: list[float]) -> float:
@@ -193,19 +201,34 @@ def balance(cluster: Cluster, size: int) -> tuple[str, float]:
     return name, max(us, latency + us_per_byte * size)
 
 
+def tree_links(cluster: Cluster, part: Part) -> list[tuple[int, int]]:
+    """Parent and child, of nodes, from the root down."""
+    at = [rank // cluster.gpus for rank in part.order]
+    ends = zip(part.parents or (), at, strict=True)
+    return [(at[parent], node) for parent, node in ends if parent >= 0 and at[parent] != node]
+
+
+def deepest(links: list[tuple[int, int]]) -> int:
+    depth: dict[int, int] = defaultdict(int)
+    for above, below in links:
+        depth[below] = depth[above] + 1
+    return max(depth.values())
+
+
 def ours(cluster: Cluster, plan: Plan, size: int) -> float:
-    """Chains beside a ring: hops, filling, and the busiest NIC, block of threads or link inside a node."""
+    """Chains or trees beside a ring: hops, filling, and the busiest NIC, block of threads or link inside a node."""
     busy: dict[tuple[str, int, int], float] = defaultdict(float)
 
     def send(a: int, b: int, home: int, load: float) -> None:
-        both = [rail for rail in range(cluster.nics) if not {(a, rail), (b, rail)} & cluster.lost]
-        for rail in [home] if home in both else both:
-            busy["out", a, rail] += load / len([home] if home in both else both)
-            busy["in", b, rail] += load / len([home] if home in both else both)
+        both = cluster.common(a, b)
+        over = [home] if home in both else both
+        for rail in over or range(cluster.nics):  # without any the way is as wide as one NIC, and keeps all busy
+            busy["out", a, rail] += load / max(1, len(over))
+            busy["in", b, rail] += load / max(1, len(over))
 
     n, p = cluster.ranks, cluster.nodes
-    latency, fills, chained = 0.0, [], 0.0
-    hops, local = 2 * (p - 1), 2 * (n - p)
+    latency, chained, local = 0.0, 0.0, 2 * (n - p)
+    fills: list[tuple[float, int]] = []  # of each channel of chains and trees: its share, and hops
     for part in plan.parts:
         order = list(dict.fromkeys(rank // cluster.gpus for rank in part.order))
         homes = part.homes or tuple(range(cluster.nics))
@@ -216,18 +239,22 @@ def ours(cluster: Cluster, plan: Plan, size: int) -> float:
                     send(a, b, home, each * 2 * (n - 1) / n)
                 latency = max(latency, 2 * (n - 1) / n * (p * 14 + (n - p) * 4))
                 continue
-            for a, b in pairwise(order):
+            links = list(pairwise(order)) if part.kind == "chain" else tree_links(cluster, part)
+            for a, b in links:
                 send(a, b, home, each)
                 send(b, a, home, each)
+            hops = 2 * deepest(links)
             chained += each
-            fills.append(each)
+            fills.append((each, hops))
             latency = max(latency, 8.4 + hops * 14 + local * 4)
     us_per_byte = max(busy.values()) / cluster.nic_bytes_per_us
-    us_per_byte = max(us_per_byte, *(each / 18e3 for each in fills))
+    us_per_byte = max(us_per_byte, *(each / 18e3 for each, _ in fills))
     if cluster.gpus > 1:
         us_per_byte = max(us_per_byte, 2 * chained / 360e3)
-    chunks = [min(max(CHUNK, min(MOST_CHUNK, each * size / hops / 32)), each * size) for each in fills]
-    fill = sum((hops - 1) * chunk * us_per_byte / each for chunk, each in zip(chunks, fills, strict=True)) / len(fills)
+    fill = 0.0
+    for each, hops in fills:
+        chunk = min(max(CHUNK, min(MOST_CHUNK, each * size / hops / 32)), each * size)
+        fill += (hops - 1) * chunk * us_per_byte / each / len(fills)
     return latency + us_per_byte * size + fill
 
 

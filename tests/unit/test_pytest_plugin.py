@@ -75,6 +75,8 @@ def test_bad_input_is_said_in_words(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*PLUGINS)
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*r2cc_needs: 'luck' is nothing to need*", "*root, lab, verbs, hosts=2 or gpus=2*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*pytest_plugin.py*")
 
 
 def test_options_and_fixtures_are_shown(pytester: pytest.Pytester) -> None:

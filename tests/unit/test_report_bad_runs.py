@@ -171,6 +171,13 @@ def test_whatever_is_written_beside_a_journal(data: st.DataObject, name: str, wh
         _reported(run)
 
 
+def test_a_whole_number_too_large_to_be_one_is_a_note(run: Path) -> None:
+    value = json.loads((run / "summary.json").read_text())
+    value["arms"][1]["runs"][0]["bytes_per_nic"]["h0"]["eth1"]["tx_bytes"] = 3e272
+    (run / "summary.json").write_text(json.dumps(value))
+    assert "summary.json is not used" in _reported(run)
+
+
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"20260204T050607Z-\x1b[31mred", b"a\nb"])
 @pytest.mark.parametrize("damaged", [False, True])
 def test_a_directory_of_any_name(tmp_path: Path, whole: Path, name: bytes, damaged: bool) -> None:

@@ -1,9 +1,10 @@
-"""The strips of the NICs: as high as a NIC's rate, whatever bursts there were between two samples."""
+"""The strips of the NICs: as high as a NIC's rate, or as what is usual leaves room for, where no rate is known."""
 
 from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from reports.charts import bandwidth as chart_bandwidth
@@ -33,15 +34,27 @@ def drawn(figure: Figure) -> str:
     return figure.panels[0].svg
 
 
+def ordinates(path: str) -> list[float]:
+    """Those of the points of a path that begins with M."""
+    y, found = 0.0, []
+    for step, first, second in re.findall(r"([Mhlv])(-?[\d.]+)(?: (-?[\d.]+))?", path):
+        y += float(second) if step in "Ml" else float(first) if step == "v" else 0.0
+        found.append(y)
+    return found
+
+
 def heights(svg: str) -> list[float]:
     """How far the area of the sent bytes reaches up, in units of a strip."""
-    path = re.search(r'<path d="M([\d.]+) ([\d.]+)([^"]*)" class="area', svg)
+    path = re.search(r'<path d="([^"]+)" class="area', svg)
     assert path is not None
-    y, found = float(path[2]), [float(path[2])]
-    for step, first, second in re.findall(r"([hlv])(-?[\d.]+)(?: (-?[\d.]+))?", path[3]):
-        y += float(second) if step == "l" else float(first) if step == "v" else 0.0
-        found.append(y)
+    found = ordinates(path[1])
     return [(max(found) - value) / 50.0 for value in found]
+
+
+def band_tops(svg: str) -> list[float]:
+    """The highest point of each strip's band, in units of a strip."""
+    strips = re.findall(r'<path d="([^"]+)" class="area[^>]*><path d="([^"]+)" class="band', svg)
+    return [(max(ordinates(area)) - min(ordinates(band))) / 50.0 for area, band in strips]
 
 
 @pytest.mark.parametrize("burst", [False, True])
@@ -60,12 +73,37 @@ def test_what_lies_above_is_marked_with_its_rate() -> None:
     assert marks == ["up to 20.00 Gbit/s"]
 
 
-def test_a_rate_that_is_not_known_is_the_highest_mean() -> None:
+def test_a_rate_that_is_not_known_is_the_highest_that_was_seen() -> None:
     figure = chart_bandwidth.figure([trace(burst=False)], [NIC], {})
-    assert "Every strip goes from 0 to 0.50 Gbit/s, the highest mean" in figure.caption
+    assert "Every strip goes from 0 to 0.50 Gbit/s, the highest rate between two samples" in figure.caption
     nothing = Trace("migrate", 0, iterations={0: [(0, MS)]}, ranks=1)
     nothing.samples = {NIC: Counters([Sample(0, 0, 0), Sample(MS, 0, 0)])}
     assert "above" not in drawn(chart_bandwidth.figure([nothing], [NIC], {}))
+    empty = Trace("migrate", 0, iterations={0: [(0, MS)]}, ranks=1)
+    assert "Every strip goes from 0 to 0.00" in chart_bandwidth.figure([empty], [], {}).caption
+
+
+def test_a_burst_of_40_times_what_is_usual_leaves_the_usual_to_be_seen() -> None:
+    figure = chart_bandwidth.figure([trace(burst=True)], [NIC], {})
+    assert "Every strip goes from 0 to 1.50 Gbit/s, room for all but rare bursts" in figure.caption
+    assert "marks bursts above that, up to 20.00 Gbit/s" in figure.caption
+    assert sorted(heights(drawn(figure)))[-8] == pytest.approx(1 / 3, abs=0.02)
+
+
+@pytest.mark.parametrize("hosts", [1, 8, 128])
+def test_a_burst_of_one_sample_is_in_the_band_at_any_number_of_hosts(hosts: int) -> None:
+    """1 Gbit/s for 100 s and twice as much for 10 ms: where points stood for seconds, the band ended at the top."""
+    moments = np.arange(10_001) * 10 * MS
+    steady = np.full(10_000, 1_250_000)
+    burst = np.where(np.arange(10_000) == 7000, 2, 1) * steady
+    made = Trace("migrate", 0, iterations={0: [(0, 100_000 * MS)]}, ranks=1)
+    for nic in [NicId(f"h{host}", f"eth{n}") for host in range(hosts) for n in range(4)]:
+        sent = np.concatenate(([0], np.cumsum(burst if nic == NicId("h0", "eth2") else steady)))
+        made.samples[nic] = Counters()
+        made.samples[nic].extend(moments, sent, sent)
+    figure = chart_bandwidth.figure([made], [NicId("h0", "eth0")], {})
+    assert band_tops(drawn(figure)) == pytest.approx([0.5, 0.5, 1.0, 0.5], abs=0.003)
+    assert "above" not in drawn(figure)
 
 
 def test_where_the_rate_of_a_nic_comes_from() -> None:

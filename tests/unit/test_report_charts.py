@@ -208,7 +208,8 @@ def test_an_imported_run_has_a_report(tmp_path: Path) -> None:
     file.write_text(nccl_tests())
     (made,) = bring_in(tmp_path / "store", [file], About("all_reduce"))
     run = rundir.load(made)
-    figures = view.figures(run, view.shown_traces(run))
+    traces = view.shown_traces(run)
+    figures = view.figures(run, traces, view.bytes_tables(run, traces))
     assert [figure.id for figure in figures] == ["sizes"]
     assert [key.label for key in figures[0].keys] == ["Stock NCCL", "Stock NCCL, in place"]
     page = html.render(run)

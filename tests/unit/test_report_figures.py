@@ -196,3 +196,11 @@ def test_iterations_that_a_rank_did_not_finish_do_not_count() -> None:
         span = {"start_ns": 0, "end_ns": end_ms * MS, "t_ns": end_ms * MS}
         trace.add({"event": "iteration", "host": f"h{rank}", "rank": rank, "index": index, **span})
     assert trace.iteration_ms() == {0: 14.0}
+
+
+def test_what_a_nic_moved_in_several_stretches_is_what_it_moved_in_each() -> None:
+    samples = Counters(Sample(n * 10 * MS, n * n * 1000, n * 500) for n in range(50))
+    stretches = [(5 * MS, 15 * MS), (100 * MS, 333 * MS), (0, 490 * MS)]
+    assert series.moved(samples, stretches) == [series.bytes_between(samples, *stretch) for stretch in stretches]
+    assert series.moved(samples, []) == []
+    assert series.moved(Counters(), stretches[:1]) == [series.Span(0, 0, 0.01)]

@@ -65,7 +65,8 @@ def test_a_recorded_run_of_the_lab(tmp_path: Path) -> None:
     run = rundir.load(recorded)
     assert run.notes == []
     assert plain(run.summary) == json.loads((recorded / "summary.json").read_text())
-    assert [f.id for f in view.figures(run, view.shown_traces(run))] == [
+    traces = view.shown_traces(run)
+    assert [f.id for f in view.figures(run, traces, view.bytes_tables(run, traces))] == [
         *["bandwidth", "iterations", "waits", "failover", "heat", "nic-bytes"]
     ]
     text = shown(run)

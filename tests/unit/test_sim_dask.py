@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,6 +96,24 @@ def test_without_a_scheduler_it_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     payload = Payload.of(load(sim_files.write(tmp_path)))
     with pytest.raises(InfraError, match="no Dask scheduler answers at tcp://127"):
         list(Dask("tcp://127.0.0.1:1").run(payload, payload.cells()))
+
+
+def test_something_else_at_the_address_is_no_lack_of_memory(tmp_path: Path) -> None:
+    payload = Payload.of(load(sim_files.write(tmp_path)))
+    with socket.create_server((LOOPBACK, 0)) as server:
+        server.settimeout(LIMIT_S)
+
+        def speak() -> None:
+            there, _ = server.accept()
+            with there:
+                there.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                there.recv(1)
+
+        stranger = threading.Thread(target=speak)
+        stranger.start()
+        with pytest.raises(InfraError, match="is no Dask scheduler"):
+            list(Dask(f"tcp://{LOOPBACK}:{server.getsockname()[1]}").run(payload, payload.cells()))
+        stranger.join(LIMIT_S)
 
 
 def test_without_the_package_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

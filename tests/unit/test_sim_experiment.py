@@ -133,6 +133,20 @@ def test_set_changes_the_file_and_says_when_it_cannot(tmp_path: Path) -> None:
         setting("a=[")
 
 
+def test_set_reaches_into_a_topology_of_its_own_file(tmp_path: Path) -> None:
+    shipped = ROOT / "experiments/sim/job_30_days.yaml"
+    changed = load(shipped, {"topology.hosts": 32, "workload.model": "gpt-13b"})
+    assert {point.topology["hosts"] for point in changed.points} == {32}
+    assert changed.points[0].topology["rate_gbit"] == load(shipped).points[0].topology["rate_gbit"]
+    again = tmp_path / "again.yaml"
+    again.write_text(changed.dump())
+    assert load(again).points == changed.points
+    with pytest.raises(InputErrors, match=r"job_30_days\.yaml:\d+: topology\.host: unknown key"):
+        load(shipped, {"topology.host": 32})
+    with pytest.raises(InputErrors, match=r"--set topology\.hosts\.x: topology\.hosts is no mapping"):
+        load(shipped, {"topology.hosts.x": 1})
+
+
 def test_a_resolved_file_is_the_same_experiment(tmp_path: Path) -> None:
     first = load(sim_files.write(tmp_path))
     again = tmp_path / "again.yaml"

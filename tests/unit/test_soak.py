@@ -25,7 +25,7 @@ from chaos.experiment.overlaps import overlapping
 from chaos.experiment.timeline import places_of
 from chaos.faults.registry import kinds, spec_of
 from chaos.soak import draw, judge
-from chaos.soak.resume import earlier, same_build, same_workload
+from chaos.soak.resume import digest_of, earlier, same_build, same_workload
 from chaos.soak.run import Request, Soak, reduced
 from chaos.soak.shrink import OutOfTime, shrink
 from chaos.testbed.beds import Bed, topology_of
@@ -182,7 +182,7 @@ def test_the_fate_of_a_fault() -> None:
 def soak(folder: Path, bench: ScriptedBench, **changes: Any) -> tuple[dict[str, Any], Path, str]:
     """A soak of one host's scripted ranks; its only fault is a link of h1 that goes down."""
     words: dict[str, Any] = {
-        "arm": "migrate", "seed": 1, "seconds": 1.0, "round_s": 5.0, "shrink_s": 5.0, "bench": bench,
+        "arm": "migrate", "seed": 1, "seconds": 1.0, "round_s": 5.0, "shrink_s": 60.0, "bench": bench,
         "build": {"build_id": "b"}, "open_bed": opened, "max_faults": 1,
     }  # fmt: skip
     out, shown = rundir.create(folder, "soak"), io.StringIO()
@@ -301,12 +301,44 @@ def test_a_program_that_runs_no_given_time_is_refused() -> None:
 def test_a_soak_goes_on_under_the_same_experiment(tmp_path: Path, small_rounds: None) -> None:
     before, _, _ = soak(tmp_path, ScriptedBench())
     own = load(ROOT / "experiments/gpu/collectives.yaml")
-    same_workload(before, None)
-    same_workload(replace(before, under=own.name), own)
+    same_workload(before, None, None)
+    same_workload(replace(before, under=own.name), own, "1")
+    same_workload(replace(before, under=own.name, under_digest="1"), own, "1")
     with pytest.raises(UsageError, match="had workloads of its own"):
-        same_workload(before, own)
+        same_workload(before, own, "1")
     with pytest.raises(UsageError, match=f"ran under {own.name}"):
-        same_workload(replace(before, under=own.name), None)
+        same_workload(replace(before, under=own.name, under_digest="1"), None, None)
+    with pytest.raises(UsageError, match=f"{own.name} was changed since the soak began"):
+        same_workload(replace(before, under=own.name, under_digest="1"), own, "2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("", "# a word\n", True),
+        ("duration_s: 2", "duration_s: 4", True),
+        ("bytes: 1048576", "bytes: 2097152", False),
+        ("nics: 4", "nics: 3", False),
+        ("migrate: {expect: holds}", "migrate: {expect: holds, env: {R2CC_LOG: debug}}", False),
+        ("stock: {expect: any}", "stock: {expect: any, env: {NCCL_DEBUG: INFO}}", True),
+    ],
+)
+def test_what_a_soak_takes_from_an_experiment_is_what_its_digest_is_of(
+    tmp_path: Path, old: str, new: str, same: bool
+) -> None:
+    text = (
+        "name: mine\ntopology: {hosts: 2, nics: 4}\nworkload: {bytes: 1048576, iterations: 10}\n"
+        "faults: [{id: a, kind: link_down, host: h1, nic: eth1, at: {time_s: 1}, duration_s: 2}]\n"
+        "arms: {stock: {expect: any}, migrate: {expect: holds}}\n"
+    )
+
+    def digest(words: str) -> str:
+        (tmp_path / "mine.yaml").write_text(words)
+        own = load(tmp_path / "mine.yaml")
+        return digest_of(draw.own_shape(own, topology_of(own)), "migrate")
+
+    assert old in text
+    assert (digest(text.replace(old, new, 1)) == digest(text)) == same
 
 
 def test_what_cannot_go_on_is_refused(tmp_path: Path) -> None:

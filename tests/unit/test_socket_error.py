@@ -103,6 +103,7 @@ def test_a_nic_that_is_not_there_or_has_no_address_is_refused() -> None:
         (RULES + SEEN, None, "no TCP connection of h1 eth1 matched"),
         (RULES + SEEN + "hit 7 10.2.0.1 1 55\n", None, "no TCP connection of h1 eth1 matched"),
         (RULES + SEEN + "hit 7 10.2.0.2 1 55\n", True, ""),
+        (RULES + SEEN + "hit 7 10.2.0.2 1 55\nhit 7 10.2.0.2 0 55\n", None, "no TCP connection of h1 eth1 matched"),
         (SEEN + "hit 7 10.2.0.2 1 55\n", False, ""),
     ],
 )

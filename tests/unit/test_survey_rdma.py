@@ -45,7 +45,7 @@ class Tree:
 
     def told(self) -> dict[str, Port]:
         script = SCRIPT.replace("/sys/class/infiniband", str(self.root))
-        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=True)
         assert done.stderr == ""
         return read(done.stdout.splitlines())
 

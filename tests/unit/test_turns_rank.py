@@ -8,12 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from torch_python import free_root, needs_torch, torch_python
+from ports import free_root
+from torch_python import needs_torch, torch_python
 
 RANK = Path(__file__).parents[2] / "benchmarks" / "turns_rank.py"
 RANKS = 3
 
-pytestmark = [needs_torch, pytest.mark.timeout(60)]
+pytestmark = [needs_torch, pytest.mark.timeout(120)]
 
 
 def test_the_published_schedule_and_the_ring_come_to_the_same() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from vm_double import Double, double
+from waits import LIMIT_S, until
 
 from harness.errors import CommandError, LabError
 from harness.hosts import Host
@@ -22,15 +23,6 @@ from harness.vmlab.inside.frames import MAX_BYTES, WINDOW, Kind, Parser, frame
 def vm(tmp_path: Path) -> Iterator[Double]:
     with double(tmp_path) as made:
         yield made
-
-
-def gone(pid: int, within_s: float = 5.0) -> bool:
-    deadline = time.monotonic() + within_s
-    while Path(f"/proc/{pid}").exists():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_a_guest_is_a_host(vm: Double) -> None:
@@ -61,31 +53,31 @@ def test_what_cannot_start_says_so(vm: Double) -> None:
 def test_much_output_and_much_input_come_through_whole(vm: Double) -> None:
     text = "".join(f"{number}\n" for number in range(400_000))
     assert len(text) > 8 * WINDOW
-    assert vm.host.run(["cat"], input=text, timeout_s=60).stdout == text
+    assert vm.host.run(["cat"], input=text, timeout_s=LIMIT_S).stdout == text
 
 
 def test_a_reader_that_sleeps_holds_up_its_own_command_only(vm: Double) -> None:
     loud = vm.host.spawn(["sh", "-c", "yes | head -c 3000000; echo done >&2"])
     time.sleep(LAST_WORDS_S + 1.0)
     assert loud.poll() is None, "three megabytes cannot be under way: someone stores them"
-    assert vm.host.run(["echo", "quick"], timeout_s=5).stdout == "quick\n"
+    assert vm.host.run(["echo", "quick"], timeout_s=LIMIT_S).stdout == "quick\n"
     assert loud.stdout is not None
     assert len(loud.stdout.read()) == 3_000_000
-    assert loud.wait(5) == 0
+    assert loud.wait(LIMIT_S) == 0
     assert loud.stderr_tail() == "done"
     loud.close()
 
 
 def test_the_end_is_told_even_when_nobody_reads_the_output(vm: Double) -> None:
     process = vm.host.spawn(["sh", "-c", "yes | head -c 200000"])
-    assert process.wait(10) == 0
+    assert process.wait(LIMIT_S) == 0
     assert process.stdout is not None
     assert len(process.stdout.read()) == 200_000
     process.close()
 
 
 def test_a_command_whose_child_lives_on_has_ended(vm: Double) -> None:
-    done = vm.host.run(["sh", "-c", "sleep 600 & echo $!"], timeout_s=60)
+    done = vm.host.run(["sh", "-c", "sleep 600 & echo $!"], timeout_s=LIMIT_S)
     os.kill(int(done.stdout), signal.SIGKILL)
 
 
@@ -94,7 +86,7 @@ def test_signals_reach_the_command(vm: Double) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(signal.SIGUSR1)
-    assert process.wait(5) == 5
+    assert process.wait(LIMIT_S) == 5
     process.close()
 
 
@@ -103,8 +95,8 @@ def test_a_command_ends_with_its_client_and_takes_its_group_along(vm: Double) ->
     assert process.stdout is not None
     child = int(process.stdout.readline())
     process.close()
-    assert gone(child)
-    assert gone(process.pid)
+    for pid in (child, process.pid):
+        until(lambda pid=pid: not Path(f"/proc/{pid}").exists())  # type: ignore[misc]
 
 
 def test_a_command_that_takes_too_long_is_ended(vm: Double) -> None:
@@ -121,14 +113,10 @@ def test_hundreds_of_commands_leave_nothing_behind(vm: Double) -> None:
         return len(os.listdir(f"/proc/{vm.agent.pid}/fd")), len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
     vm.host.run(["true"])
-    time.sleep(0.2)
-    before = open_files()
+    before = open_files()  # of which the last one's may still be some
     for _ in range(200):
         vm.host.run(["true"])
-    deadline = time.monotonic() + 5
-    while open_files() != before:
-        assert time.monotonic() < deadline, f"{before} files before, {open_files()} after"
-        time.sleep(0.05)
+    until(lambda: all(now <= old for now, old in zip(open_files(), before, strict=True)), f"more than {before} files")
 
 
 def test_files_go_in_and_out_with_their_mode(vm: Double, tmp_path: Path) -> None:
@@ -155,7 +143,7 @@ def test_copies_that_fail_leave_nothing(vm: Double, tmp_path: Path) -> None:
 def test_when_the_guest_dies_its_commands_have_ended(vm: Double) -> None:
     process = vm.host.spawn(["sleep", "100"])
     vm.agent.kill()
-    assert process.wait(5) == -9
+    assert process.wait(LIMIT_S) == -9
     os.kill(process.pid, signal.SIGKILL)
     process.close()
     with pytest.raises(CommandError, match="the guest is down"):
@@ -188,7 +176,7 @@ def test_streams_may_be_redirected_like_a_child_s(vm: Double, tmp_path: Path) ->
     path = tmp_path / "both"
     with path.open("wb") as target:
         process = vm.host.spawn(["sh", "-c", "echo one; echo two >&2"], stdout=target, stderr=subprocess.STDOUT)
-        assert process.wait(5) == 0
+        assert process.wait(LIMIT_S) == 0
     assert process.stdout is None
     assert sorted(path.read_text().split()) == ["one", "two"]
     process.close()

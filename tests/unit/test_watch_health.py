@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 from harness.cli import cli
 from harness.commands.health import health
 from harness.schemas import problems
+from harness.watch import drains
+from harness.watch.status import read_folder
 from tests.unit.watch_files import nic, status, write
 
 
@@ -100,6 +102,15 @@ def test_a_file_that_cannot_be_read_is_one_line_and_hides_no_other(tmp_path: Pat
     assert asked.stderr.count("\n") == 1
     assert says in asked.stderr
     assert "and 1 more" in asked.stderr
+
+
+def test_one_folder_may_hold_status_files_and_drains(tmp_path: Path) -> None:
+    write(tmp_path, status())
+    write(tmp_path, status(host="drain-1", pid=8), "drain-1-8-0123abcd")
+    drains.drain(tmp_path, drains.Place("h1", "eth1"))
+    found = read_folder(tmp_path)
+    assert [each.host for each in found.live] == ["drain-1", "h1"] and found.problems == []
+    assert drains.drains_in(tmp_path) == [drains.Place("h1", "eth1")]
 
 
 def test_a_thousand_files_of_ended_processes_are_not_read(tmp_path: Path) -> None:

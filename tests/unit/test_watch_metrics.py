@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from ports import free_port
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.commands.metrics import metrics
@@ -123,8 +124,7 @@ def test_a_second_server_on_one_port_says_so(tmp_path: Path) -> None:
 def test_what_goes_on_for_long_says_at_once_what_it_does(tmp_path: Path, way: str) -> None:
     """Once, on stderr: what, where, how often. SIGTERM ends it as Ctrl-C does."""
     write(tmp_path, status())
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     prom = tmp_path / "out" / "r2cc.prom"
     words, said = {
         "--listen": (
@@ -146,7 +146,7 @@ def test_what_goes_on_for_long_says_at_once_what_it_does(tmp_path: Path, way: st
             assert first.startswith(said) and first.endswith(", until Ctrl-C\n")
             assert way != "--textfile" or "r2cc_processes 1.0" in prom.read_text()
             runs.terminate()
-            out, rest = runs.communicate(timeout=20)
+            out, rest = runs.communicate(timeout=60)
         finally:
             runs.kill()
     assert (runs.returncode, out) == (130, "")

@@ -12,7 +12,7 @@ SPEC = {
     "ops": [*GLOO, "send_recv", "batch_send_recv", "at_once", "barrier"],
 }
 
-pytestmark = [needs_torch, pytest.mark.timeout(60)]
+pytestmark = [needs_torch, pytest.mark.timeout(120)]
 
 
 def test_all_elements_are_right_on_three_ranks() -> None:

@@ -85,9 +85,12 @@ def test_a_stall_that_is_not_timed_goes_beside_the_longest_iteration(first: int,
     place = "in_place_per_iter" if last > first else "out_of_place_per_iter"
     third[place] = {"times_us": [first, last]}
     report = {"results": [both([10_000, 10_000]), both([10_000, 10_000]), third]}
-    spans = iterations(made.left(json.dumps(report)))
+    lines = [line for line in made.left(json.dumps(report)) if isinstance(line, dict)]
+    spans = iterations(lines)
     assert spans[8][1] == begin
     assert spans[11][2] == (230.0 if last > first else 530.0)
+    beside = [(line["index"], line["beside_ms"]) for line in lines if "beside_ms" in line]
+    assert beside == [(11 if last > first else 8, 300.0)]
 
 
 def test_bus_bandwidth_of_an_iteration_goes_as_one_over_its_time() -> None:

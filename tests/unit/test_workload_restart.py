@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch_python import RANK, free_root, needs_torch, torch_python
+from ports import free_port, free_root
+from torch_python import RANK, needs_torch, torch_python
 
 from harness.workloads.restart import AFTER, Supervisor, agreement, working_nics
 
@@ -135,12 +136,12 @@ def test_strangers_are_turned_away(junk: bytes) -> None:
 
     from harness.workloads import restart
 
-    place = ("127.0.0.1", int(free_root().rpartition(":")[2]))
+    place = ("127.0.0.1", free_port())
     answer: list[Any] = []
     mine = {"done": 1, "nics": ["eth0"]}
-    gather = threading.Thread(target=lambda: answer.append(restart._gather(place, mine, 2, "/f", 20)))
+    gather = threading.Thread(target=lambda: answer.append(restart._gather(place, mine, 2, "/f", 60)))
     gather.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             with socket.create_connection(place, timeout=1) as stranger:
@@ -148,6 +149,6 @@ def test_strangers_are_turned_away(junk: bytes) -> None:
             break
         except ConnectionRefusedError:
             time.sleep(0.01)
-    assert restart._ask(place, mine, 10)["first"] == 2
-    gather.join(10)
+    assert restart._ask(place, mine, 60)["first"] == 2
+    gather.join(60)
     assert answer[0]["nics"] == ["eth0"]

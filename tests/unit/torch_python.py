@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import pytest
+from ports import free_root
 
 RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
 CANDIDATES = (os.environ.get("R2CC_PYTHON"), sys.executable, shutil.which("python3"), "/usr/bin/python3")
@@ -68,43 +74,61 @@ class RankRun:
         return [line for line in self.lines if line["event"] == event]
 
 
-def free_root() -> str:
-    """ADDR:PORT that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
-
-
 def run_ranks(
     kind: str, ranks: int, *words: str, spec: dict[str, Any] | None = None, timeout_s: float = 100
 ) -> list[RankRun]:
     """All ranks of one job, until they have ended. Fails the test when they do not end in time."""
-    python = torch_python()
-    assert python is not None, REASON
-    base = [
-        python,
-        str(RANK),
-        kind,
-        "--ranks",
-        str(ranks),
-        "--root",
-        free_root(),
-        "--spec",
-        json.dumps(spec or {}),
-        *words,
+    base = [str(RANK), kind, "--ranks", str(ranks), "--root", free_root(), "--spec", json.dumps(spec or {}), *words]
+    with ExitStack() as stack:
+        files = [stack.enter_context(TemporaryFile("w+")) for _ in range(2 * ranks)]
+        codes = _nursery().run([[*base, "--rank", str(rank)] for rank in range(ranks)], files, timeout_s)
+        texts = [_all_of(file) for file in files]
+    return [
+        RankRun(code, [json.loads(line) for line in out.splitlines() if line.startswith("{")], err)
+        for code, out, err in zip(codes, texts[::2], texts[1::2], strict=True)
     ]
-    started = [
-        subprocess.Popen([*base, "--rank", str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for rank in range(ranks)
-    ]
-    try:
-        return [_ended(process, timeout_s) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
 
 
-def _ended(process: subprocess.Popen[str], timeout_s: float) -> RankRun:
-    out, err = process.communicate(timeout=timeout_s)
-    return RankRun(process.returncode, [json.loads(line) for line in out.splitlines() if line.startswith("{")], err)
+def _all_of(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
+
+
+class Nursery:
+    """A process that has torch and forks ranks (torch_nursery.py): one for all tests of this process."""
+
+    def __init__(self) -> None:
+        python = torch_python()
+        assert python is not None, REASON
+        self._asks, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        program = str(Path(__file__).with_name("torch_nursery.py"))
+        with theirs:
+            words = [python, program, str(theirs.fileno())]
+            self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()], start_new_session=True)
+        atexit.register(self.close)
+
+    def run(self, ranks: list[list[str]], files: Sequence[IO[str]], timeout_s: float) -> list[int]:
+        """Exit codes, when all have ended. `files`: stdout and stderr of each rank in turn."""
+        job = {"ranks": ranks, "env": dict(os.environ), "cwd": str(Path.cwd())}
+        self._asks.settimeout(timeout_s)
+        try:
+            socket.send_fds(self._asks, [json.dumps(job).encode()], [file.fileno() for file in files])
+            codes: list[int] = json.loads(self._asks.recv(1 << 16))
+        except BaseException:
+            self.close()
+            raise
+        return codes
+
+    def close(self) -> None:
+        """Whatever still runs of its ranks ends with it."""
+        _nursery.cache_clear()
+        atexit.unregister(self.close)
+        self._asks.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+@functools.cache
+def _nursery() -> Nursery:
+    return Nursery()

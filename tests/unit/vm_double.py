@@ -85,7 +85,7 @@ def double(folder: Path) -> Iterator[Double]:
         yield Double(VmHost("h0", folder), VmHost("switch", folder), agent, wire, monitor)
     finally:
         os.write(stop_write, b".")
-        thread.join(5)
+        thread.join(60)
         machines.close()
         listener.close()
         for fd in (stop_read, stop_write, guest.pidfd, machines.wire_pidfd):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,16 @@ from harness.errors import LabError
 from harness.vmlab.image import build as image
 from harness.vmlab.lab import VmLab
 from harness.vmlab.shape import Shape
+
+GUARD_S = 600
+"""Against a hang. Each wait here has a bound of its own that follows how slow guests are, and the first test of a
+session boots them: 46 s at a load of 11 on two cores."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(GUARD_S))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,22 +17,27 @@ import pytest
 import yaml
 
 from chaos.record.journal import read
-from harness.errors import SshError
+from harness.errors import InfraError, SshError
 from harness.hosts.ssh.hosts import SshHost, ssh_hosts
 from harness.schemas import problems
 from harness.sites.inventory_file import load
 from harness.vmlab.lab import VmLab
+from tests.vm.slowness import slowness
 
-pytestmark = [pytest.mark.vm, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.vm, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
 FACTS = (Path(__file__).parent / "qp_facts.py").read_text()
-LIMIT_S = 200.0
+LIMIT_S = 300.0
+TRIES, BUSY = 3, 2.0
+TOLD = ("netlink", "gid_change", "port_err")
+"""Causes of a NIC's end that its own kernel told: no guess of a probe's."""
+TOO_SLOW = "still ran after"
+"""A guest on a busy machine answers later than other machines do: the run is `failed`, which says nothing of R2CC."""
 RATE_BPS = 20_000_000
 """What emulation can carry, and leaves it time to react."""
 WORKLOAD: dict[str, Any] = {
     "op": "allreduce",
-    "iterations": 8,
     "warmup": 1,
     "channels": 2,
     "chunk_bytes": 8192,
@@ -40,6 +47,9 @@ WORKLOAD: dict[str, Any] = {
 }
 BYTES = {"ib": 2 * 2**20, "socket": 8 * 2**20}
 """Two seconds an iteration: it takes one to give a guest a command over SSH while a rank keeps its processor busy."""
+ITERATIONS = 8
+MOST_ITERATIONS = 40
+"""On a busy machine a fault takes longer to get there, and the job must still run."""
 HIT = 3
 AT = {"iteration": HIT, "fraction": 0.25}
 ADDRESS = {"id": "f0", "kind": "address_removed", "host": "h0", "nic": "eth1", "at": AT, "duration_s": 3.0}
@@ -125,55 +135,75 @@ def test_deploy_then_experiments_over_rdma_and_sockets(lab: VmLab, tmp_path: Pat
     for nic in lab.nics:
         lab.limit(nic.switch_port, RATE_BPS)
 
-    over_rdma = ran(inventory, tmp_path, "ib", ADDRESS)
+    iterations = min(math.ceil(ITERATIONS * slowness(lab)), MOST_ITERATIONS)
+    over_rdma = ran(lab, tmp_path, "ib", ADDRESS, iterations)
     assert metric(over_rdma["run"], "failovers") >= 1
     (started,) = {tuple(line["nics"]) for line in over_rdma["lines"] if line["event"] == "bench_start"}
     assert started == ("rxe0", "rxe1")
     frozen = {(line["host"], line["nic"]) for line in over_rdma["lines"] if line.get("state") == "frozen"}
     assert ("h0", "eth1") in frozen, "path lines name NICs, not devices"
 
-    ran(inventory, tmp_path, "socket", STOPPED)
-    without_a_link = ran(inventory, tmp_path, "socket", LINK)
+    ran(lab, tmp_path, "socket", STOPPED, iterations)
+    without_a_link = ran(lab, tmp_path, "socket", LINK, iterations)
     assert metric(without_a_link["run"], "failovers") >= 1
 
 
-def ran(inventory: str, folder: Path, net: str, fault: dict[str, Any]) -> dict[str, Any]:
+def ran(lab: VmLab, folder: Path, net: str, fault: dict[str, Any], iterations: int) -> dict[str, Any]:
     """The only run of an experiment on `--inventory`; exact, complete, and with times that make sense on our clock."""
+    inventory = str(lab.inventory_file)
     name = f"{net}_{fault['kind']}"
     experiment, out = folder / f"{name}.yaml", folder / f"runs-{name}"
     document = {
         "name": f"of_a_file_{name}",
         "topology": {"hosts": 2, "nics": 2},
-        "workload": {**WORKLOAD, "net": net, "bytes": BYTES[net]},
+        "workload": {**WORKLOAD, "iterations": iterations, "net": net, "bytes": BYTES[net]},
         "faults": [fault],
         "arms": {"migrate": {"expect": "holds"}},
     }
     experiment.write_text(yaml.safe_dump(document))
-    done = r2cc("chaos", "run", str(experiment), "--inventory", inventory, "--out", str(out), "--void-ok", "--json")
+    for _ in range(TRIES):
+        done = r2cc("chaos", "run", str(experiment), "--inventory", inventory, "--out", str(out), "--void-ok", "--json")
+        too_slow = done.returncode == InfraError.exit_code and TOO_SLOW in done.stdout
+        if not too_slow:
+            break
+    waiting = os.getloadavg()[0] / len(os.sched_getaffinity(0))
+    if too_slow and waiting > BUSY:
+        pytest.skip(f"{waiting:.1f} programs wait for each core here: commands over SSH ran out of time in a guest")
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = json.loads(done.stdout)["arms"][0]["runs"]
-    assert (run["completed"], run["iterations"], run["wrong_elements"]) == (True, WORKLOAD["iterations"], 0)
+    assert (run["completed"], run["iterations"], run["wrong_elements"]) == (True, iterations, 0)
     (struck,) = run["faults"]
     assert struck["hit"]
-    (made,) = out.iterdir()
-    lines = list(read(made / "journal.jsonl"))
+    lines = list(read(max(out.iterdir()) / "journal.jsonl"))
     assert not [problem for line in lines for problem in problems("journal", line)]
-    check_times(lines)
+    check_times(lines, fault)
     return {"run": run, "lines": lines}
 
 
-def check_times(lines: list[dict[str, Any]]) -> None:
-    """Guests' clocks are not ours; the journal's times are: the fault lies in the iteration that it was to hit."""
+def check_times(lines: list[dict[str, Any]], fault: dict[str, Any]) -> None:
+    """Guests' clocks are not ours; the journal's times are: what follows from the other side's doing comes after it."""
     (start,) = [line for line in lines if line["event"] == "run_start"]
     assert all(abs(clock["offset_ns"]) > 10**9 for clock in start["clocks"].values()), start["clocks"]
     slack_ns = 10**7 + max(clock["error_ns"] for clock in start["clocks"].values())
     began = {line["host"]: line["start_ns"] for line in lines if line["event"] == "progress" and line["index"] == HIT}
-    ended = {line["host"]: line["end_ns"] for line in lines if line["event"] == "iteration" and line["index"] == HIT}
-    (struck,) = [line for line in lines if line["event"] == "fault" and line["phase"] == "injected"]
+    struck, undone = (phase(lines, name) for name in ("injected", "reverted"))
     assert set(began) == {"h0", "h1"}
-    for host, start_ns in began.items():
-        assert start_ns - slack_ns < struck["before_ns"]
-        assert struck["after_ns"] < ended[host] + slack_ns
+    assert max(began.values()) - slack_ns < struck["before_ns"], "ours after theirs"
+    if fault is STOPPED:
+        ends = [line["end_ns"] for line in lines if line["event"] == "iteration" and line["rank"] == fault["rank"]]
+        stood = range(struck["after_ns"] + slack_ns, undone["before_ns"] - slack_ns)
+        assert not [end for end in ends if end in stood], "a rank that is stopped ends no iteration"
+        return
+    told = [line["t_ns"] for line in lines if line["event"] == "nic" and line["cause"] in TOLD and is_of(line, fault)]
+    assert min(told) > struck["before_ns"] - slack_ns, "theirs after ours"
+
+
+def phase(lines: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(line for line in lines if line["event"] == "fault" and line["phase"] == name)
+
+
+def is_of(line: dict[str, Any], fault: dict[str, Any]) -> bool:
+    return (line["host"], line["nic"], line["state"]) == (fault["host"], fault["nic"], "down")
 
 
 def metric(run: dict[str, Any], name: str) -> Any:

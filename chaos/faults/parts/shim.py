@@ -146,7 +146,8 @@ class Said:
             if len(words) == 5 and words[0] == "hit" and words[3].isdigit() and words[4].isdigit():
                 counts[words[2], words[1]] = int(words[3])
                 first.setdefault(words[2], int(words[4]))
-        hits = {nic: Hit(sum(n for (of, _), n in counts.items() if of == nic), t_ns) for nic, t_ns in first.items()}
+        sums = {nic: sum(n for (of, _), n in counts.items() if of == nic) for nic in first}
+        hits = {nic: Hit(count, first[nic]) for nic, count in sums.items() if count}
         refused = next((" ".join(words[2:]) for words in lines if words[:1] == ["refused"]), "")
         there = HEAD.split() in lines
         return cls(there, any(words[:1] == ["seen"] for words in lines), refused, hits)

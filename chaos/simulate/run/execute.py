@@ -5,19 +5,16 @@ Each gives (cell, result) as cells finish, in any order; nothing about a result 
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from typing import Any, Protocol
 
 from chaos.simulate.run import cell as run
 from chaos.simulate.run.cell import CellResult, Payload
 from chaos.simulate.workloads.cells import Cell
 from harness.errors import InfraError, UsageError, extra_hint
+from harness.workers import crew
 
 AHEAD = 2
 """Cells given out for each worker: one that it runs, and the next."""
@@ -45,21 +42,9 @@ class Processes:
         self.workers = workers
 
     def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, CellResult]]:
-        from multiprocessing import get_context
-
-        workers = min(self.workers, len(cells))
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(payload,))
-        try:
-            yield from _bounded(lambda cell: pool.submit(_run, cell), cells, workers * AHEAD)
-        except BrokenProcessPool as error:
-            raise InfraError("a worker process ended (was it out of memory?)", "go on with --resume") from error
-        finally:
-            processes = list((getattr(pool, "_processes", None) or {}).values())
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.join()
+        count = min(self.workers, len(cells))
+        with crew(count, begin=_begin, given=(payload,), hint="go on with --resume") as pool:
+            yield from _bounded(lambda cell: pool.submit(_run, cell), cells, count * AHEAD)
 
 
 def _bounded(
@@ -69,11 +54,10 @@ def _bounded(
     left = iter(cells)
     out: dict[Future[CellResult], Cell] = {}
     while True:
-        with _interrupts_later():
-            for cell in left:
-                out[submit(cell)] = cell
-                if len(out) >= most:
-                    break
+        for cell in left:
+            out[submit(cell)] = cell
+            if len(out) >= most:
+                break
         if not out:
             return
         done, _ = wait(out, return_when=FIRST_COMPLETED)
@@ -81,33 +65,11 @@ def _bounded(
             yield out.pop(future), future.result()
 
 
-@contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Processes that are started meanwhile never see Ctrl-C, which is ours: not before `_begin` either."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 _given: list[Payload] = []
 
 
 def _begin(payload: Payload) -> None:
-    """A worker's first act. Ctrl-C is the parent's business, and without a parent there is no work."""
-    from multiprocessing import parent_process
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     _given[:] = [payload]
-
-
-def _end_with(parent: Any) -> None:
-    parent.join()
-    os._exit(1)
 
 
 def _run(cell: Cell) -> CellResult:
@@ -122,11 +84,13 @@ class Dask:
 
     def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, CellResult]]:
         distributed = _distributed()
+        hint = "`dask scheduler` prints its address, `dask worker ADDRESS` joins it"
         try:
             client = distributed.Client(self.address, timeout=CONNECT_S)
         except (OSError, ValueError) as error:
-            hint = "`dask scheduler` prints its address, `dask worker ADDRESS` joins it"
             raise InfraError(f"no Dask scheduler answers at {self.address}: {error}", hint) from error
+        except MemoryError as error:  # a stranger's bytes, read as the length of a message
+            raise InfraError(f"what answers at {self.address} is no Dask scheduler", hint) from error
         with client:
             workers = sum(client.nthreads().values())
             if not workers:

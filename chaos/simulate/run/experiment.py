@@ -105,8 +105,10 @@ class Reader:
         self.path = path
         self.document: Document = documents.parse(text, str(path), SIMULATION)
         self.errors = list(self.document.errors)
-        self.value, wrong = applied(self.document.value, settings)
-        self.errors += [f"--set {key}: {why}" for key, why in wrong.items()]
+        self.value: Any = self.document.value
+        inside = {key: value for key, value in settings.items() if key.startswith("topology.")}
+        self._set({key: value for key, value in settings.items() if key not in inside})
+        self.inside = self._inside(inside)
         _without_checks(self.value, [key for key in settings if key.partition(".")[0] in SIMULATED])
         self.simulated: dict[str, Any] = {}
         """The value without what grows with the number of points: it is copied for each."""
@@ -114,6 +116,17 @@ class Reader:
         self.shared: dict[tuple[Place, str], list[str]] = {}
         self.wrong: set[str] = set()
         self.count = 1
+
+    def _set(self, settings: Mapping[str, Any]) -> None:
+        self.value, wrong = applied(self.value, settings)
+        self.errors += [f"--set {key}: {why}" for key, why in wrong.items()]
+
+    def _inside(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Settings of the topology that wait until its file is read; where it stands in the file, they are set now."""
+        if isinstance(self.value, dict) and isinstance(self.value.get("topology"), str):
+            return settings
+        self._set(settings)
+        return {}
 
     def experiment(self) -> Experiment:
         """Raises InputErrors with all errors."""
@@ -158,6 +171,7 @@ class Reader:
         if isinstance(topology, str):
             found = self._read(("topology",), topology, "topology")
             self.value["topology"] = {} if found is None else self._topology(topology, found)
+            self._set(self.inside)
         faults = self.value.get("faults")
         if isinstance(faults, dict) and isinstance(faults.get("trace"), str):
             self.trace = self._read(("faults", "trace"), faults["trace"], "trace")

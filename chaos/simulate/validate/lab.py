@@ -7,15 +7,14 @@ these rows: costs are the lab's profile; MTU, token buckets and slots are the la
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from chaos.simulate.core.solver import Capacities, Shape, Solver
 from chaos.simulate.validate.checks import Check, near
 from harness.schedules.costs import model
+from harness.workers import crew
 
 WITHIN = 0.05
 MIB = 1 << 20
@@ -79,7 +78,7 @@ def checks() -> Iterator[Check]:
 def _solved(asked: Sequence[Asked]) -> dict[Asked, float]:
     """Those that take longest first, so that both processes end together."""
     todo = sorted(asked, key=lambda each: each.flows * each.hosts * each.bytes, reverse=True)
-    with ProcessPoolExecutor(WORKERS, mp_context=multiprocessing.get_context("fork")) as pool:
+    with crew(WORKERS, fork=True) as pool:
         return dict(zip(todo, pool.map(time_us, todo), strict=True))
 
 

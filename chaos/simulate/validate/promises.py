@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 
 from chaos.simulate.core.order import Rows
 from chaos.simulate.core.params import EXACT
 from chaos.simulate.core.solver import ARMS, Case, PerNic, Shape, Solver
 from chaos.simulate.validate.checks import Check, at_least, near, nearest
+from harness.workers import crew
 
 SIZE = 1 << 28
 SEED = 20251125
@@ -108,11 +107,11 @@ def _workers() -> Iterator[Check]:
     """Dealt out to one process, to two and to four."""
     cases = random_states(SEED)
     alone = solve_some(cases)
-    for workers in (1, 2, 4):
-        hands = [cases[first::workers] for first in range(workers)]
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork")) as pool:
+    for count in (1, 2, 4):
+        hands = [cases[first::count] for first in range(count)]
+        with crew(count, fork=True) as pool:
             dealt = list(pool.map(solve_some, hands))
-        together = [dealt[index % workers][index // workers] for index in range(len(cases))]
+        together = [dealt[index % count][index // count] for index in range(len(cases))]
         same = sum(a == b for a, b in zip(alone, together, strict=True))
-        name = f"seed {SEED}: the same answers from {workers} worker{'s' if workers > 1 else ''}"
+        name = f"seed {SEED}: the same answers from {count} worker{'s' if count > 1 else ''}"
         yield near(name, same, len(cases), 0.0, PROMISE)

@@ -51,7 +51,13 @@ def fit(rows: Sequence[Measured], base: Costs, nodes: Nodes, name: str, source: 
     prior = model.values(base)
     if not prior:
         raise UsageError("the rows determine no costs of this profile", "give rows of ring, tree or NVLSTree")
-    x, jacobian = _solved(model, prior)
+    try:
+        x, jacobian = _solved(model, prior)
+    except UsageError as error:  # the planner takes no such values; with those of `base` it has just planned
+        raise UsageError(
+            f"the rows do not fit nodes with {nodes.nics} NICs of {nodes.rate_gbit:g} Gbit/s: {error.message}",
+            "is it what --nics and --rate say? if NCCL_ALGO was set, say it with --algorithm",
+        ) from error
     moved = {key: value * float(np.exp(by)) for (key, value), by in zip(prior.items(), x, strict=True)}
     fitted = tuple(key for key, column in zip(prior, jacobian.T, strict=True) if np.linalg.norm(column) > DETERMINED)
     kept = {key: moved[key] if key in fitted else value for key, value in prior.items()}

@@ -23,6 +23,8 @@ OF_TABLE = "simple"
 LATENCY_BYTES, BAND_BYTES = 1, 1 << 36
 """A size whose bytes take no time, and one whose hops take none."""
 ALL_REDUCE = "all_reduce_perf"
+RANKS = "say with --gpus how many ranks each had"
+LIST = "keep the lines in which nccl-tests lists its ranks, or take its JSON (-J)"
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,7 @@ def _shape(ranks: int, hosts: list[str], gpus: int | None, path: Path) -> tuple[
     """(nodes, ranks a node)."""
     nodes = len(set(hosts)) if hosts else ranks // gpus if gpus else 0
     if nodes < 1 or ranks < 1:
-        raise UsageError(
-            f"{path.name} does not say how many nodes there were", "say with --gpus how many ranks each had"
-        )
+        raise UsageError(f"{path.name} does not say how many nodes there were", LIST if gpus else RANKS)
     if ranks % nodes:
         raise UsageError(f"{path.name} has {ranks} ranks on {nodes} nodes", "nodes must have equally many ranks")
     return nodes, ranks // nodes

@@ -37,8 +37,20 @@ class Printed:
         return self.rows[0].size_bytes
 
 
-def placed(rows: Sequence[Printed]) -> list[list[list[Span]]]:
-    """Of each row, of each way, the spans of its iterations."""
+@dataclass(frozen=True)
+class Placed:
+    """A row's iterations on the time axis."""
+
+    spans: list[list[Span]]
+    """Of each way, of each iteration."""
+    longest: tuple[int, int]
+    """Way and number of the longest one."""
+    beside_us: float
+    """How much longer than usual the operations beside it took that are not timed; 0 where they did not stall."""
+
+
+def placed(rows: Sequence[Printed]) -> list[Placed]:
+    """Each row; a stall in an operation that is not timed lies beside the longest iteration."""
     found = []
     for row in rows:
         alike = [other for other in rows if other.size_bytes == row.size_bytes]
@@ -46,9 +58,10 @@ def placed(rows: Sequence[Printed]) -> list[list[list[Span]]]:
         own = _spare_us(row, _taken_us(row))
         more = own is not None and own > MORE * usual
         spares = _shared(usual if own is None or more else own)
-        if own is not None and more:
-            spares[_beside(row)] += own - usual
-        found.append(_spans(row, spares))
+        way, number = _longest(row)
+        beside_us = own - usual if own is not None and more else 0.0
+        spares[way + (2 * number + 1 >= len(row.times_us[way]))] += beside_us
+        found.append(Placed(_spans(row, spares), (way, number), beside_us))
     return found
 
 
@@ -57,11 +70,11 @@ def _shared(spare_us: float) -> list[float]:
     return [spare_us / 4, spare_us / 2, spare_us / 4]
 
 
-def _beside(row: Printed) -> int:
-    """Where what is not timed took longest: beside the longest iteration, for a stall does not end with one."""
-    times = [(time, way, place) for way, part in enumerate(row.times_us) for place, time in enumerate(part)]
-    _, way, place = max(times)
-    return way + (2 * place + 1 >= len(row.times_us[way]))
+def _longest(row: Printed) -> tuple[int, int]:
+    """Way and number. What is not timed took longest beside it, for a stall does not end with an iteration."""
+    times = [(time, way, number) for way, part in enumerate(row.times_us) for number, time in enumerate(part)]
+    _, way, number = max(times)
+    return way, number
 
 
 def usual_spare_us(alike: Sequence[Printed], taken_us: Sequence[float]) -> float:

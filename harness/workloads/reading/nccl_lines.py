@@ -89,11 +89,13 @@ class Rows(CommandLines):
             lacking = len(self.printed) - len(exact)
             message = f"nccl-tests left no times of {lacking} of {len(rows)} rows: their iterations have the mean"
             yield {"event": "log", "t_ns": self.printed[-1].at_ns, "message": message}
-        for place, (row, spans) in enumerate(zip(rows, placed(rows), strict=True)):
-            for way, (measured, times) in enumerate(zip(row.rows, spans, strict=True)):
+        for place, (row, where) in enumerate(zip(rows, placed(rows), strict=True)):
+            for way, (measured, times) in enumerate(zip(row.rows, where.spans, strict=True)):
                 for number, (start_ns, end_ns) in enumerate(times):
                     index = (2 * place + way) * self.each + number
-                    yield self._iteration(index, measured, start_ns, end_ns, last=number == len(times) - 1)
+                    line = self._iteration(index, measured, start_ns, end_ns, last=number == len(times) - 1)
+                    stalled = where.beside_us and (way, number) == where.longest
+                    yield {**line, "beside_ms": round(where.beside_us / US, 3)} if stalled else line
 
     def _exact(self, printed: Printed, found: Sequence[tuple[Row, ...]]) -> Printed:
         """With the times of single iterations, where they are known; the mean of all otherwise."""

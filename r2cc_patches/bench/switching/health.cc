@@ -39,7 +39,10 @@ Health loadHealth(const std::string& library) {
     };
   }
   if (auto* uneven = symbolOf<decltype(r2ccUnevenLoad)>(handle, "r2ccUnevenLoad")) {
-    health.loadUnevenly = [uneven](bool begins) { uneven(begins ? 1 : -1); };
+    health.loadUnevenly = uneven;
+  }
+  if (auto* connects = symbolOf<decltype(r2ccScheduleConnects)>(handle, "r2ccScheduleConnects")) {
+    health.connects = [connects] { connects(1); };
   }
   return health;
 }

@@ -19,7 +19,8 @@ struct NicState {
 // The net library's word on its NICs (r2cc_health.h).
 struct Health {
   std::function<std::vector<NicState>()> read;  // in the order of its devices; nothing while it does not say
-  std::function<void(bool)> loadUnevenly;       // a schedule does so on purpose, from now on or no more
+  std::function<void(int)> loadUnevenly;        // a schedule does so on purpose: it begins, follows another or ends
+  std::function<void()> connects;               // all that is connected from now on belongs to schedules
 };
 
 // Empty functions where that library has none of them.

@@ -52,14 +52,12 @@ void Estimate::carry(int node, double load, double efficiency) {
 }
 
 void Estimate::edge(int from, int to, double load, double efficiency) {
-  if (load <= 0 || !cluster_.uneven(from, to)) return;
-  const double shared = cluster_.between(from, to);
-  if (shared <= 0) return;  // by other ways than the rails
-  if (cost_.evenRails) {
+  if (load <= 0 || !(cluster_.uneven(from, to) || cluster_.between(from, to) <= 0)) return;
+  if (cost_.evenRails && cluster_.between(from, to) > 0) {
     tilt(tilts_[from].out, from, to, load / efficiency);
     tilt(tilts_[to].in, to, from, load / efficiency);
   } else if (!cluster_.getAlong(from, to)) {
-    narrow_[int64_t{from} * cluster_.nodes() + to] += load / (shared * efficiency);
+    narrow_[int64_t{from} * cluster_.nodes() + to] += load / (cluster_.exchange(from, to) * efficiency);
   }
 }
 

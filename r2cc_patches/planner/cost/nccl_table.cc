@@ -264,8 +264,8 @@ Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster, const s
     Known known{rival};
     const Flowing flow = flowing(rival, cluster, op);
     for (const auto& [ends, load] : flow.edges) {
-      const double both = cluster.between(ends.first, ends.second);
-      if (both > 0) known.usPerByte = std::max(known.usPerByte, load * rival.wire / rival.efficiency / both);
+      const double both = cluster.exchange(ends.first, ends.second);
+      known.usPerByte = std::max(known.usPerByte, load * rival.wire / rival.efficiency / both);
     }
     for (int node = 0; node < cluster.nodes(); node++) {
       const double load = flow.loads[static_cast<size_t>(node)] * rival.wire / rival.efficiency;

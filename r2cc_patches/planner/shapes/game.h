@@ -11,7 +11,7 @@ struct Mix {
   double value = 0;
 };
 
-/// cost[row][column] > 0: what the whole of the work done in way `column` costs `row`. Not empty.
+/// cost[row][column], finite and not below 0: what the whole of the work done in way `column` costs `row`. Not empty.
 Mix leastMaximum(const std::vector<std::vector<double>>& cost);
 
 }  // namespace r2cc::planner

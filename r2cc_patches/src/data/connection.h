@@ -59,8 +59,9 @@ struct Services {
   std::function<void()> wake;                                         // thread-safe: makes the engine look at once
   std::function<void()> fetchAcks;                           // by a thread that waits for some: those that have come
   std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
-  std::function<bool()>
-      planned;  // a schedule loads NICs unevenly on purpose, and counts on lost ones being spread evenly
+  /// The schedule that loads NICs unevenly on purpose and counts on lost ones being spread evenly, by number; 0: none.
+  std::function<uint64_t()> schedule;
+  std::function<bool()> scheduleConnects;        // what is connected now belongs to a schedule
   std::function<void(const std::string&)> warn;  // NCCL's log, level WARN
   std::function<void(const std::string&)> info;  // the same, level INFO
   std::string host;                              // this host's name

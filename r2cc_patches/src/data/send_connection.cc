@@ -29,6 +29,7 @@ SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id
       homeDev_(homeDev),
       remoteHomeDev_(remoteHomeDev),
       kept_(requests_, allPlain(services)),
+      ofSchedule_(services.scheduleConnects && services.scheduleConnects()),
       lastMove_(runNs()) {}
 
 SendConnection::~SendConnection() = default;

@@ -159,6 +159,7 @@ class SendConnection final : public Connection {
   void keepStandby(int64_t now);
   void prune();
   void refreshWanted(int64_t now);
+  void stayAway(uint64_t schedule);
   static std::vector<Share> sharesOf(const PlanStep& step);
   std::vector<Share> current() const { return sharesOf(plan_.newest()); }
   bool atHome() const;
@@ -216,6 +217,9 @@ class SendConnection final : public Connection {
   int64_t nextTry_ = 0;        // of any lane that nothing waits for, after one was lost
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;
+  const bool ofSchedule_;    // made for schedules alone
+  uint64_t awayUnder_ = 0;   // of one: the schedule under which its home was not well
+  std::vector<Share> away_;  // where it was then
   CutChange cutChange_;
   int64_t wantedSince_ = 0;
   void noteCarried(int64_t at);

@@ -219,6 +219,21 @@ bool SendConnection::atHome() const {
   return lanes.size() == 1 && lanes[0].lane->path == home_;
 }
 
+/// The schedule that runs was made for a home that is gone. Back at home this connection would load it, and its other
+/// end's NIC, with more than any other: so it waits for the next schedule, unless one of the others is lost, too.
+void SendConnection::stayAway(uint64_t schedule) {
+  const auto well = [](const Path& path) { return path.carriesData() && path.capacity >= 1.0; };
+  if (!well(*home_)) {
+    awayUnder_ = schedule;
+    away_ = wanted_;
+  } else if (schedule == 0 || awayUnder_ != schedule ||
+             !std::all_of(away_.begin(), away_.end(), [&](const Share& share) { return well(*share.path); })) {
+    awayUnder_ = 0;
+  } else {
+    wanted_ = away_;
+  }
+}
+
 void SendConnection::refreshWanted(int64_t now) {
   if (wantedVersion_ == peer.plansVersion) return;
   wantedVersion_ = peer.plansVersion;
@@ -229,10 +244,12 @@ void SendConnection::refreshWanted(int64_t now) {
   auto* home = const_cast<Path*>(home_);
   if (services_.mode >= 2) {
     const size_t nics = services_.local->size();
-    const bool evenly = services_.planned && services_.planned();
+    const uint64_t schedule = services_.schedule ? services_.schedule() : 0;
+    const bool evenly = schedule != 0;
     const std::vector<double>& demand = evenly ? std::vector<double>(nics, 1.0) : demandOfNics(peer, nics, now);
     wanted_ = balancedShares(peer, home, demand, services_.distance);
     if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
+    if (ofSchedule_) stayAway(schedule);
     return;
   }
   if (home_->state() == PathState::Up && !home_->dataDoubted() && !home_->leaving) {

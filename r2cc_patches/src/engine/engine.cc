@@ -168,7 +168,8 @@ void Engine::lend(Distance distance) {
     });
   };
   services_.misplaced = [this](const Lane& lane, bool forGood) { announcer_.onMisplaced(lane, forGood); };
-  services_.planned = [this] { return !report_.comparable(); };
+  services_.schedule = [this] { return report_.schedule(); };
+  services_.scheduleConnects = [this] { return report_.scheduleConnects(); };
 }
 
 /// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt

@@ -8,6 +8,7 @@ namespace r2cc {
 namespace {
 
 constexpr int64_t kSteadyNs = msToNs(100);  // answers that are farther apart are none of a steady peer
+constexpr int64_t kBackNs = msToNs(300);    // nothing by UDP for so long: the path may have been away
 constexpr uint32_t kProofLoss = 1;          // packets sent again in the proof that data passes: one may only be late
 
 /// Reads a message; false when it is malformed.
@@ -65,6 +66,8 @@ Path* Messages::hear(Peer& peer, size_t nic, const NicAddress& from, const Heade
   if (path == nullptr && !peer.weConnect) path = peer.meet(nic, from);  // it is the sender who chooses
   hearOver(peer, nic, path, header);
   if (path == nullptr) return path;
+  // After a silence, whatever was tried by TCP meanwhile says nothing.
+  if (peer.lastHeard - path->udpHeard > kBackNs) path->nextStream = path->streamTries = 0;
   path->udpHeard = peer.lastHeard;
   path->askedNs = path->tcpProofs = 0;
   return path;

@@ -12,45 +12,56 @@ namespace {
 
 // A live host says "no such port" on every path, and nothing else is heard for so long. One path says little: a
 // firewall answers so, and where NICs share a subnet it may be the wrong NIC that was asked.
-constexpr int64_t kRefusalSilenceNs = msToNs(800);
+constexpr int64_t kRefusalSilenceNs = msToNs(800), kLongSilenceNs = msToNs(1100);
 // The same after a lane or a stream of it ended: then every path has refused a connection since.
 constexpr int64_t kDeathNs = msToNs(10);
-constexpr int64_t kStragglersNs = msToNs(5);  // what was on its way when it ended
 // A silent peer that owes us something is asked whether it lives; several times before it is given up.
 constexpr int64_t kSilentAskNs = msToNs(500), kSilentAgainNs = msToNs(250);
 constexpr int64_t kCallNs = msToNs(1000), kCallsInHold = 4;
 constexpr int kAlternates = 2;  // healthy paths probed beside a suspect one
 constexpr int64_t kProbationPingNs = msToNs(10);
 
-/// Whether a refusal is to be had there: a path over which nothing ever came may lead nowhere.
+/// Whether a refusal is to be had there: a path over which nothing ever came may lead nowhere, and one that was lost
+/// before may be a black hole.
 bool couldTell(const Peer& peer, const Path& path) {
-  return path.linked && path.use != PathUse::SideOnly && (path.heard() || !peer.known);
+  if (!path.linked || path.use == PathUse::SideOnly || path.awayBefore(peer.lastHeard)) return false;
+  return path.heard() || !peer.known;
 }
 
-/// Every path that could tell says that nobody listens there any more. A stream that is up says otherwise: a firewall
-/// answers for UDP alone, and the kernel would have ended the stream with its process.
-bool allRefuse(const Peer& peer) {
+/// A firewall answers for UDP alone, and the kernel would have ended the stream with its process. Where that end was
+/// lost on its way, the kernel confirms nothing any more.
+bool vouches(const SideStream& stream, const Peer& peer, const Path& path) {
+  const bool endLost = path.refusesNow() || path.awayBefore(peer.lastHeard);
+  return !stream.refused() && !(endLost && stream.unconfirmedNs() > kSilentAskNs);
+}
+
+/// Every path that could tell says that nobody listens there any more, and no stream says otherwise. `longSilent`: one
+/// that says nothing at all may have been a black hole before anybody used it, and refusals may come in by another NIC,
+/// unheard. It is enough that one path refuses now: by the NIC that says so, a live process would have answered.
+bool allRefuse(const Peer& peer, bool longSilent) {
   bool any = false;
   const bool knows = std::any_of(peer.paths().begin(), peer.paths().end(), [](const auto& p) { return p->heard(); });
   for (const auto& path : peer.paths()) {
     if (!path->linked || (knows && !path->heard())) continue;
     const SideStreamPtr stream = path->control.get();
-    if (stream != nullptr && stream->up() && !stream->refused()) return false;
+    if (stream != nullptr && stream->up() && vouches(*stream, peer, *path)) return false;
     if (!couldTell(peer, *path)) continue;
-    if (!path->refused) return false;
-    any = true;
+    if (!path->refused && !longSilent) return false;
+    any |= longSilent ? path->refusesNow() : path->refused;
   }
   return any;
 }
 
-/// Since `since` each path that could tell was asked for a connection, and refused it.
+/// Since `since` each path that could tell was asked for a connection, and refused it. Where NICs share a subnet, a
+/// refusal may come in by another one, unheard: then it is enough that such a path refuses UDP now.
 bool allRefuseTcp(const Peer& peer, int64_t since) {
   bool any = false;
   for (const auto& path : peer.paths()) {
     if (!couldTell(peer, *path)) continue;
     const SideStreamPtr stream = path->control.get();
-    if (path->tcpRefusedNs < since || (stream != nullptr && stream->up())) return false;
-    any = true;
+    const bool refusesTcp = path->tcpRefusedNs >= since;
+    if ((!refusesTcp && !path->refusesNow()) || (stream != nullptr && stream->up())) return false;
+    any |= refusesTcp;
   }
   return any;
 }
@@ -224,7 +235,10 @@ bool Judge::ended(Peer& peer, int64_t now) {
     peer.firstBrokeNs = peer.brokeNs.load(std::memory_order_relaxed);
   const int64_t broke = peer.firstBrokeNs;
   if (peer.lastHeard > broke + kStragglersNs) return false;
-  if (peer.lastAsked < broke) askAll(peer, now);  // the second way asks by TCP, sooner where UDP is refused
+  if (peer.lastAsked < broke) {
+    for (const auto& path : peer.paths()) path->nextStream = path->streamTries = 0;  // that was about something else
+    askAll(peer, now);  // the second way asks by TCP, sooner where UDP is refused
+  }
   shared_.agenda.restUntil(now);
   if (now - std::max(broke, peer.lastHeard) < kDeathNs || !allRefuseTcp(peer, broke)) return false;
   if (!peer.streamed) return false;  // a firewall may refuse all TCP to us but the lanes
@@ -244,7 +258,8 @@ void Judge::watchSilence(Peer& peer, int64_t now) {
   const int64_t silent = now - peer.lastHeard;
   const int64_t waited = now - std::max(peer.lastHeard, peer.owedSince);
   const bool broke = ended(peer, now);
-  if (broke || (waited > kRefusalSilenceNs && allRefuse(peer))) {
+  if (broke || (waited > kRefusalSilenceNs && allRefuse(peer, /*longSilent=*/false)) ||
+      (waited > kLongSilenceNs && allRefuse(peer, /*longSilent=*/true))) {
     return failAll(peer, "the process of peer " + peer.describe() + " is gone (" +
                              (broke ? "its lanes broke, and " : "") + "its host refuses its ports)");
   }

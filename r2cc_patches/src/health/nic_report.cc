@@ -141,8 +141,8 @@ std::vector<NicReport::Evidence> NicReport::evidence(int64_t now) {
 }
 
 void NicReport::tick(int64_t now) {
-  if (comparable() != std::exchange(compared_, comparable())) {
-    for (const auto& [key, peer] : shared_.peers) peer->recount();  // a lost NIC's share is given out otherwise
+  if (const uint64_t runs = schedule(); runs != std::exchange(schedule_, runs)) {
+    for (const auto& [key, peer] : shared_.peers) peer->plansVersion++;  // shares are given out otherwise
   }
   if (!changed_ && now - lookedNs_ < kWellAgainNs) return;
   changed_ = false;

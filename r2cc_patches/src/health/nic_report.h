@@ -34,7 +34,11 @@ class NicReport {
   void onPathHealth(const Peer& peer, const PathHealth& message);
   void tick(int64_t now);
   /// Whether NICs may be compared by what they carry.
-  bool comparable() const { return board_ == nullptr || board_->comparable(); }
+  bool comparable() const { return schedule() == 0; }
+  /// The schedule that loads them unevenly, by number; 0: none.
+  uint64_t schedule() const { return board_ == nullptr ? 0 : board_->schedule(); }
+  /// What is connected now belongs to a schedule.
+  bool scheduleConnects() const { return board_ != nullptr && board_->scheduleConnects(); }
 
  private:
   struct Evidence;
@@ -45,7 +49,7 @@ class NicReport {
   HealthBoard* const board_;
   NicTraffic traffic_;
   bool changed_ = false;
-  bool compared_ = true;  // comparable(), at the last tick
+  uint64_t schedule_ = 0;  // schedule(), at the last tick
   uint64_t version_ = 0;
   std::vector<double> capacities_;
   int64_t lookedNs_ = 0;

@@ -9,10 +9,11 @@
 namespace r2cc {
 namespace {
 
-constexpr int64_t kUdpPatienceNs = msToNs(20);  // a question by UDP without an answer: then over TCP as well
-constexpr int64_t kConnectNs = msToNs(300);     // a stream that is not up by then is begun anew
-constexpr int64_t kTcpSilenceNs = msToNs(40);   // no answer over a stream either
-constexpr int64_t kStillNs = msToNs(8);         // a lane whose kernel hears nothing, though something is on its way
+constexpr int64_t kUdpPatienceNs = msToNs(20);   // a question by UDP without an answer: then over TCP as well
+constexpr int64_t kConnectNs = msToNs(300);      // a stream that is not up by then is begun anew
+constexpr int64_t kFirstConnectNs = msToNs(30);  // the first of a peer that may have ended: an answer came in elsewhere
+constexpr int64_t kTcpSilenceNs = msToNs(40);    // no answer over a stream either
+constexpr int64_t kStillNs = msToNs(8);          // a lane whose kernel hears nothing, though something is on its way
 constexpr int64_t kProofEveryNs = msToNs(200);
 constexpr int kProofs = 10;       // then UDP passes again and the stream may end
 constexpr int kProofsToTell = 5;  // sooner, as the other end may be first to end it
@@ -69,7 +70,10 @@ void SecondWay::tickPath(Peer& peer, Path& path, int64_t now) {
   if (deadUnnoticed && control->quietNs() > kConnectNs) return streams_.closeOf(path);
   if (!control->up() || (proves && control->provedNs != 0 && now - control->provedNs > kConnectNs)) {
     shared_.agenda.restUntil(now);
-    if (now - control->sinceNs > kConnectNs) streams_.closeOf(path);
+    const int64_t tried = now - control->sinceNs;
+    const bool first = path.streamTries == 1 && peer.brokeOff() && !control->up();
+    if (first && tried > kFirstConnectNs) return open(peer, path, now);
+    if (tried > kConnectNs) streams_.closeOf(path);
     return;
   }
   for (const SideStreamPtr& s : {control, path.acks.get()}) {

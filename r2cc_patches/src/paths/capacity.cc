@@ -28,6 +28,7 @@ constexpr int kEasyToTrust = 20;                 // windows in a row in which no
 constexpr int kSilentIsEasy = 2;                 // those in which it was not even busy count more
 constexpr int64_t kRaiseHoldsNs = msToNs(2000);  // what was given more and is slow again sooner waits for the next time
 constexpr int64_t kRaisePauseNs = msToNs(500), kMostRaisePauseNs = msToNs(16'000);
+constexpr double kBeyond = 1.2;             // what seems so much more than it did at a wrong try waits for no pause
 constexpr double kStep = 0.15;              // a known weakness is only corrected by this much or more, relatively
 constexpr double kWeakest = 0.02;           // below it a path is not worth a message
 constexpr int64_t kStaleNs = msToNs(2000);  // siblings are compared over about the same time
@@ -157,21 +158,23 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
     const bool spoke = account.lastNs == now;
     if (account.waitedFor) account.easy = 0;
     if (work && !account.waitedFor) account.easy += spoke ? 1 : kSilentIsEasy;
-    if ((spoke && judge(*path, account, siblings, now)) || trust(*path, account, now)) changed.push_back(path.get());
+    const bool judged = spoke && judge(*path, account, siblings, now);
+    if (judged || trust(*path, account, siblings, now)) changed.push_back(path.get());
   }
   return changed;
 }
 
-bool Capacities::trust(Path& path, Account& account, int64_t now) {
+bool Capacities::trust(Path& path, Account& account, double reference, int64_t now) {
   if (path.capacity >= 1.0 || account.easy < kEasyToTrust || now < account.raiseFrom) return false;
-  return raise(path, account, 2 * path.capacity, now);
+  return raise(path, account, 2 * path.capacity, median(account) / reference, now);
 }
 
-bool Capacities::raise(Path& path, Account& account, double to, int64_t now) {
-  if (now - account.raiseFrom > kProvenNs) account.pauseNs = 0;  // that was long ago
+bool Capacities::raise(Path& path, Account& account, double to, double seems, int64_t now) {
+  if (now - account.raiseFrom > kProvenNs) account.pauseNs = 0, account.refuted = 0;  // that was long ago
   path.capacity = to > kFull ? 1.0 : to;
   account.slow = account.better = account.easy = 0;
   account.raisedNs = now;
+  account.seemed = seems;
   return true;
 }
 
@@ -191,11 +194,13 @@ void Capacities::count(const Path& path, Account& account, double reference) {
 /// Slow, or better than it is said to be, for several samples in a row, and by enough to be worth a change of plans.
 bool Capacities::judge(Path& path, Account& account, double reference, int64_t now) {
   count(path, account, reference);
-  if (path.capacity < 1.0 && now >= account.raiseFrom) {
+  const double seems = median(account) / reference;
+  account.seemed = std::max(account.seemed, seems);
+  if (path.capacity < 1.0 && (now >= account.raiseFrom || seems >= kBeyond * account.refuted)) {
     // What would not be called slow now is not held against it for ever.
     const bool well = account.full >= kSamplesToBeWhole || account.fair >= kSamplesToBeFair;
-    if (well) return raise(path, account, 1.0, now);
-    if (account.better >= kSamplesIfBetter) return raise(path, account, median(account) / reference, now);
+    if (well) return raise(path, account, 1.0, seems, now);
+    if (account.better >= kSamplesIfBetter) return raise(path, account, seems, seems, now);
   }
   return settle(path, account, reference, now);
 }
@@ -218,7 +223,7 @@ bool Capacities::settle(Path& path, Account& account, double reference, int64_t 
   if (found < path.capacity) {
     const bool wrong = account.raisedNs > 0 && now - account.raisedNs < kRaiseHoldsNs;
     if (wrong) account.pauseNs = std::clamp(2 * account.pauseNs, kRaisePauseNs, kMostRaisePauseNs);
-    if (wrong) account.raiseFrom = now + account.pauseNs;
+    if (wrong) account.raiseFrom = now + account.pauseNs, account.refuted = std::max(account.refuted, account.seemed);
     account.raisedNs = 0;  // one try, one pause, however far it falls
   }
   path.capacity = found;
@@ -243,6 +248,7 @@ void Capacities::hope(const Path& path, int64_t now) {
   const auto it = accounts_.find(&path);
   if (it == accounts_.end()) return;
   it->second.pauseNs = 0;
+  it->second.refuted = 0;
   it->second.raiseFrom = std::min(it->second.raiseFrom, now);
 }
 

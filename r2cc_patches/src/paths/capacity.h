@@ -58,6 +58,8 @@ class Capacities {
     int easy = 0;                        // for so long others had to work, and nobody waited for it
     int64_t raisedNs = 0;                // when it was last given more
     int64_t pauseNs = 0, raiseFrom = 0;  // after that was wrong
+    double seemed = 0;                   // the most, beside its siblings, since it was last given more
+    double refuted = 0;                  // the most that it seemed to carry when that was wrong
   };
   bool note(int64_t window, int64_t now);
   static void pool(Account& account, int64_t now);
@@ -75,10 +77,10 @@ class Capacities {
   static void count(const Path& path, Account& account, double reference);
   static int needed(const Path& path, const Account& account, double reference, int64_t now);
   static bool settle(Path& path, Account& account, double reference, int64_t now);
-  static bool raise(Path& path, Account& account, double to, int64_t now);
+  static bool raise(Path& path, Account& account, double to, double seems, int64_t now);
   /// A weak path that nobody waits for with the little it is given may be well again: it is given more. (Each message's
   /// acknowledgement takes its time: one with little to do may seem slow.)
-  static bool trust(Path& path, Account& account, int64_t now);
+  static bool trust(Path& path, Account& account, double reference, int64_t now);
   std::map<const Path*, Account> accounts_;
   int64_t last_ = 0;
   int64_t windowNs_ = kWindowNs;

@@ -35,6 +35,7 @@ constexpr int64_t kAssociationNs = msToNs(150);  // how long a path is probed be
 constexpr int64_t kMuteNs = msToNs(50);  // without the first answer
 
 constexpr int64_t kProofNs = msToNs(500);  // how long a proof that data passes is one
+constexpr int64_t kAwayNs = msToNs(50);    // in doubt for so long, without an answer that others gave meanwhile
 
 /// Where a silent death was located.
 enum class Blame : uint8_t { Nobody, Local, Remote };
@@ -101,6 +102,8 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
     suspect(now);
   }
   bool doubted() const { return lastPong < doubtedAt_ || dataDoubt_; }
+  /// It was silent already when its peer was last heard, elsewhere: what that peer came to since is not told by it.
+  bool awayBefore(int64_t heard) const { return !up() || (lastPong < doubtedAt_ && doubtedAt_ < heard - kAwayNs); }
   /// Data stood still on it, whatever probes say: nothing new is put on it before data got through once more (where its
   /// transport is TCP: a stream's, see SecondWay::proveData) and some time has passed, twice as long each time.
   void doubtData(int64_t now, bool provable) {
@@ -201,6 +204,8 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t askedNs = 0;              // the first question by UDP since anything came by UDP; 0: none
   int64_t udpHeard = 0;             // the last time something came by UDP
   bool refused = false;             // its port was refused since anything was heard over it
+  /// Its host refuses what passed until now: no firewall, which would have been found out.
+  bool refusesNow() const { return refused && udpHeard != 0 && !saidUdpLost; }
   int64_t tcpRefusedNs = INT64_MIN / 2;  // when its port last took no connection, though the host is there
   int udpProofs = 0;                     // questions and answers that came by UDP alone since one was missing
   int tcpProofs = 0;                     // and by TCP alone since anything came by UDP

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/ownership.h"
 #include "paths/capacity.h"
 #include "paths/path.h"
@@ -23,6 +24,8 @@ namespace r2cc {
 
 class SendConnection;
 class RecvConnection;
+
+constexpr int64_t kStragglersNs = msToNs(5);  // what was on its way when a process ended is heard later
 
 /// What a receiving connection has, and how much of that its sender was told.
 struct Delivered {
@@ -171,6 +174,8 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   std::atomic<size_t> connections{0};  // that messages may pass on
   /// When a lane or stream to it last broke, as all do when its process ends.
   std::atomic<int64_t> brokeNs{INT64_MIN / 2};
+  /// And nothing was heard since, but for what was on its way.
+  bool brokeOff() const { return lastHeard <= brokeNs.load(std::memory_order_relaxed) + kStragglersNs; }
 
   // Acknowledgements of what this peer sends us. Counted by the threads that receive, sent by whoever comes first.
   std::atomic<int> acksDue{0};

@@ -17,14 +17,23 @@ class HealthBoard {
   void set(const std::vector<double>& capacities);
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   int read(R2ccNicHealth* out, int most) const;
-  void uneven(int begins) { uneven_.fetch_add(begins, std::memory_order_relaxed); }
+  void uneven(int begins) {
+    schedules_.fetch_add(1, std::memory_order_relaxed);
+    uneven_.fetch_add(begins, std::memory_order_relaxed);
+  }
   bool comparable() const { return uneven_.load(std::memory_order_relaxed) == 0; }
+  /// Another number for each that came; 0: none loads NICs unevenly.
+  uint64_t schedule() const { return comparable() ? 0 : schedules_.load(std::memory_order_relaxed); }
+  void scheduleConnects(int begins) { connects_.fetch_add(begins, std::memory_order_relaxed); }
+  bool scheduleConnects() const { return connects_.load(std::memory_order_relaxed) > 0; }
 
  private:
   mutable std::mutex mutex_;
   std::vector<R2ccNicHealth> nics_;
   std::atomic<uint64_t> version_{0};
   std::atomic<int> uneven_{0};  // schedules that load NICs unevenly
+  std::atomic<uint64_t> schedules_{0};
+  std::atomic<int> connects_{0};
 };
 
 /// The process's own.

@@ -21,10 +21,15 @@ __attribute__((visibility("default"))) uint64_t r2ccHealthVersion(void);
  * R2CC_MODE is 0). Any thread, any time. */
 __attribute__((visibility("default"))) int r2ccHealth(struct R2ccNicHealth* out, int most);
 
-/* A schedule that loads NICs unevenly on purpose begins (1) or ends (-1). While there is one, NICs are not compared by
- * what they carry: what was found slow stays so, nothing else is called slow. Links and silent paths are watched as
- * ever. */
+/* A schedule that loads NICs unevenly on purpose begins (1), takes another one's place (0) or ends (-1). While there is
+ * one, NICs are not compared by what they carry: what was found slow stays so, nothing else is called slow. Links and
+ * silent paths are watched as ever. */
 __attribute__((visibility("default"))) void r2ccUnevenLoad(int begins);
+
+/* From now on (1), or no more (-1), what this process connects belongs to a schedule. Such a connection that left a NIC
+ * while a schedule ran comes home with the next schedule: the one that runs counts on that NIC being gone, and would
+ * overload others if it came back to it alone. */
+__attribute__((visibility("default"))) void r2ccScheduleConnects(int begins);
 
 #ifdef __cplusplus
 }

@@ -133,6 +133,11 @@ int64_t SideStream::quietNs() const {
   return tcpSample(fd_, &sample) ? sample.quietNs : INT64_MAX / 2;
 }
 
+int64_t SideStream::unconfirmedNs() const {
+  LaneSample sample;
+  return tcpSample(fd_, &sample) && sample.waits ? sample.quietNs : 0;
+}
+
 uint32_t SideStream::resent() const {
   LaneSample sample;
   return tcpSample(fd_, &sample) ? static_cast<uint32_t>(sample.resent) : UINT32_MAX;

@@ -42,8 +42,10 @@ class SideStream {
   bool up();
   /// The other end's kernel refused, or ended it.
   bool refused() const { return refused_; }
-  /// How long ago the other end's kernel last said anything, where all of ours was not confirmed before.
+  /// How long ago the other end's kernel last said anything.
   int64_t quietNs() const;
+  /// The same where something of ours is not confirmed; else 0.
+  int64_t unconfirmedNs() const;
   /// Packets of ours that went out more than once.
   uint32_t resent() const;
 

@@ -15,7 +15,7 @@ namespace {
 
 // NICs that would need 0.2 s for the data: a schedule is worth it.
 Health slowNics(std::atomic<int>& uneven) {
-  return {[] { return std::vector<NicState>(2, {1.0, 0.001}); }, [&uneven](bool begins) { uneven += begins ? 1 : -1; }};
+  return {[] { return std::vector<NicState>(2, {1.0, 0.001}); }, [&uneven](int begins) { uneven += begins; }, {}};
 }
 
 // Rank 2 is late every time: an iteration takes 10 ms everywhere, or a bit more, and a switch begins a few after it was
@@ -98,7 +98,7 @@ TEST(auto_a_rank_that_never_answers_keeps_all_on_the_old_schedule) {
 TEST(auto_what_was_known_at_the_start_needs_no_switch_and_a_host_without_nics_has_no_plan) {
   std::atomic<int> uneven{0};
   Options options = changing({}, 5);
-  const Health broken{[] { return std::vector<NicState>(2, {0.0, 0.001}); }, {}};
+  const Health broken{[] { return std::vector<NicState>(2, {0.0, 0.001}); }, {}, {}};
   CHECK_EQ(count(sameOnAll(runAll(options, fakeNet({}, 2), broken)), "\"schedule\":\"ring\""), 1U);
   options.schedule = r2cc::planner::Schedule::Chain;
   const std::string lines = sameOnAll(runAll(options, fakeNet({}, 2), slowNics(uneven)));

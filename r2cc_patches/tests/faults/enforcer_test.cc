@@ -4,6 +4,7 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "check.h"
 #include "driver_double.h"
@@ -85,6 +88,25 @@ TEST(a_reset_is_seen_by_both_ends_and_by_no_other_connection) {
   const Pair after;
   CHECK(!enforcer.look());
   CHECK_EQ(errorOf(after.mine.get()), EAGAIN);
+}
+
+/// The first connection's reader ends its process at once, while hundreds more are being reset.
+TEST(a_reset_is_answered_though_the_program_ends_by_it) {
+  Rig rig;
+  const std::vector<Pair> pairs(200);
+  rig.rule("127.0.0.2 reset");
+  const pid_t child = must(fork());
+  if (child == 0) {
+    std::thread([&pairs] {
+      char byte = 0;
+      _exit(recv(pairs[0].mine.get(), &byte, 1, 0) <= 0 ? 0 : 1);
+    }).detach();
+    while (true) (void)rig.enforcer.look();
+  }
+  int status = 0;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK_EQ(status, 0);
+  CHECK(has(rig.answers(), "hit " + std::to_string(child) + " " + kNic + " 1 "));
 }
 
 TEST(what_has_arrived_is_read_before_a_reset) {

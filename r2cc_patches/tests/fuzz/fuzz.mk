@@ -3,6 +3,9 @@
 #   make fuzz SECONDS=60     each target so long, from the corpus in the repository; finds go to $(BUILD)/fuzz/found
 #   make fuzz-if-possible    5 s each (longer in `make nightly`), or a line that says why not
 #   make fuzz-seeds          writes the corpus anew, after a change of the wire
+#
+# tests/fuzz/found.tar.gz: what long runs found on top of the corpus (each reaches code that the others do not). `make fuzz`
+# begins with it too; the plain test does not, since it would take a minute.
 #   make fuzz-replay         the corpus as a plain test, with any compiler (part of `make test`)
 
 FUZZ_CXX ?= $(firstword $(foreach c,clang++-14 clang++-15 clang++-16 clang++-17 clang++-18 clang++,$(shell command -v $(c) 2>/dev/null)))
@@ -19,7 +22,8 @@ FUZZ_WORKS = $(FUZZ_CXX) && echo 'extern "C" int LLVMFuzzerTestOneInput(const un
 .PHONY: fuzz fuzz-if-possible fuzz-seeds fuzz-replay
 fuzz: $(foreach t,$(FUZZ_TARGETS),$(BUILD)/fuzz/fuzz_$(t))
 	@for target in $(FUZZ_TARGETS); do \
-	  mkdir -p "$(BUILD)/fuzz/found/$$target" "$(BUILD)/fuzz/corpus/$$target" || exit 1; \
+	  mkdir -p "$(BUILD)/fuzz/found/$$target" "$(BUILD)/fuzz/corpus" || exit 1; \
+	  tar -C "$(BUILD)/fuzz/corpus" -xzf tests/fuzz/found.tar.gz "$$target" || exit 1; \
 	  echo "fuzzing $$target for $(SECONDS) s"; \
 	  "$(BUILD)/fuzz/fuzz_$$target" -max_total_time=$(SECONDS) -timeout=20 -max_len=1600 -print_final_stats=1 -verbosity=0 \
 	    -artifact_prefix="$(BUILD)/fuzz/found/$$target/" "$(BUILD)/fuzz/corpus/$$target" tests/fuzz/corpus/$$target \

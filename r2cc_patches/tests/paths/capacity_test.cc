@@ -212,7 +212,7 @@ TEST(net_capacity_the_other_end_found_it_whole) {
   const auto msToReturn = [](bool told) {
     Loop loop;
     loop.truth = 0.25;
-    loop.seems = 2.5;
+    loop.seems = 4;  // as fast as the others: what it carries then says nothing
     for (int i = 0; i < 4000 || loop.path().capacity == 1.0; i++) loop.window();
     loop.seems = loop.truth = 1.0;
     if (told) loop.feed.capacities.hope(loop.path(), loop.feed.now);
@@ -220,6 +220,17 @@ TEST(net_capacity_the_other_end_found_it_whole) {
   };
   CHECK(msToReturn(false) > 2000);
   CHECK(msToReturn(true) < 500);
+}
+
+TEST(net_capacity_what_seems_more_than_at_a_wrong_try_waits_for_no_pause) {
+  for (const double seems : {1.6, 2.0, 2.5, 3.0}) {
+    Loop loop;
+    loop.truth = 0.25;
+    loop.seems = seems;
+    for (int i = 0; i < 4000 || loop.path().capacity == 1.0; i++) loop.window();
+    loop.seems = loop.truth = 1.0;
+    CHECK(loop.msUntil(false) <= 700);
+  }
 }
 
 TEST(net_capacity_one_that_nobody_waits_for_is_given_more) {

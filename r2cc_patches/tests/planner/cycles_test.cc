@@ -5,7 +5,6 @@
 
 #include "check.h"
 #include "planner/shapes/cycles.h"
-#include "planner/shapes/game.h"
 #include "requests.h"
 
 using namespace r2cc::planner;
@@ -231,15 +230,4 @@ TEST(plan_channels_are_used_alike_on_whole_nodes) {
     refused = true;
   }
   CHECK(refused);
-}
-
-TEST(plan_least_maximum_of_known_games) {
-  const Mix pennies = leastMaximum({{1, 3}, {3, 1}});
-  CHECK(std::abs(pennies.value - 2) < 1e-12);
-  CHECK(std::abs(pennies.shares[0] - 0.5) < 1e-12);
-  const Mix dominated = leastMaximum({{1, 5}, {2, 6}});
-  CHECK(std::abs(dominated.value - 2) < 1e-12);
-  CHECK_EQ(dominated.shares[1], 0.0);
-  const Mix degenerate = leastMaximum({{2, 2, 2}, {2, 2, 2}, {1, 2, 2}});
-  CHECK(std::abs(degenerate.value - 2) < 1e-12);
 }

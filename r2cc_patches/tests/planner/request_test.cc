@@ -214,6 +214,10 @@ TEST(plan_problems_are_all_named) {
 TEST(plan_problems_with_nodes_and_ranks) {
   Request gone = degraded(4, 1, 1, Schedule::Auto);
   CHECK(says(problemOf(gone), "node h1 has no capacity at all"));
+  for (const double rate : {1e-300, 5e-324}) {  // what is divided by it has no number
+    for (Node& node : gone.nodes) node.nics[0] = {"eth0", rate, 1};
+    CHECK(says(problemOf(gone), "node h3 has no capacity at all"));
+  }
   Request twice = degraded(4, 1, 0.5, Schedule::Auto);
   twice.nodes[3].ranks = {0};
   CHECK(says(problemOf(twice), "rank 0 is there twice"));

@@ -68,7 +68,9 @@ TEST(idle_time_is_no_stall) {
   player.collective(1, 1, 1);
   player.finalize();
   CHECK(longest(watched, "stall").first < 200000);
-  CHECK(watched.last().number("still_us") >= 200000);
+  long long still = 0;  // a line may have been written since the second began
+  for (const Line& line : watched.lines("traffic")) still = std::max(still, line.number("still_us"));
+  CHECK(still >= 200000);
 }
 
 TEST(a_stall_that_lasts_is_written_again_and_again) {

@@ -39,6 +39,20 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True)
+class Loss:
+    """What comes in by these NICs of these hosts and matches (nft's words), and what becomes of it."""
+
+    match: str
+    nics: Sequence[str] = DATA
+    hosts: Sequence[str] = HOSTS
+    verdict: str = "drop"
+
+    def rule(self, hook: str = "input") -> str:
+        names = ", ".join(f'"{nic}"' for nic in self.nics)
+        return f"{hook[0]}ifname {{ {names} }} {self.match} {self.verdict};"
+
+
+@dataclass(frozen=True)
 class Bed:
     """What a case does to its two hosts."""
 
@@ -58,11 +72,16 @@ class Bed:
         hook: str = "input",
     ) -> None:
         """What comes in by these NICs (hook output: goes out) and matches (nft's words) is lost; each call adds."""
-        names = ", ".join(f'"{nic}"' for nic in nics)
-        chain = f"type filter hook {hook} priority 0; policy accept;"
-        rule = f"{hook[0]}ifname {{ {names} }} {match} {verdict}"
+        rule = Loss(match, nics, hosts, verdict).rule(hook)
         for name in hosts:
-            self.host(name).run(["nft", "-f", "-"], input=f"table {TABLE} {{ chain {hook} {{ {chain} {rule}; }}; }}\n")
+            self.host(name).run(["nft", "-f", "-"], input=_table(hook, rule))
+
+    def lose_only(self, losses: Sequence[Loss]) -> None:
+        """These, and no others: in one go, so that nothing passes meanwhile."""
+        for name in HOSTS:
+            rules = " ".join(loss.rule() for loss in losses if name in loss.hosts)
+            anew = f"table {TABLE}\ndelete table {TABLE}\n"
+            self.host(name).run(["nft", "-f", "-"], input=anew + _table("input", rules))
 
     def find_again(self, hosts: Sequence[str] = HOSTS) -> None:
         """Ends every loss."""
@@ -177,6 +196,10 @@ def _link_local(bed: Bed) -> None:
 
 def _addresses(bed: Bed, host: str, nic: str) -> str:
     return bed.host(host).run(["ip", "-6", "addr", "show", "dev", nic, "-tentative"]).stdout
+
+
+def _table(hook: str, rules: str) -> str:
+    return f"table {TABLE} {{ chain {hook} {{ type filter hook {hook} priority 0; policy accept; {rules} }}; }}\n"
 
 
 def _ip(bed: Bed, host: str | None, lines: Iterable[str]) -> None:

@@ -6,10 +6,8 @@ import time
 from functools import partial
 
 from netcases.bed import DATA, HOSTS, MANAGEMENT
-from netcases.play import Both, Case, Ended, Outcome, Stage, made, outcome
+from netcases.play import NET_FAILED, Both, Case, Ended, Outcome, Shape, Stage, made, outcome
 
-NET_FAILED = 3
-"""The driver's code when the net returned an error."""
 TOLD_MS = 2500
 """On any machine: 50 is the aim where an end is heard, 1000 where only silence tells (`told_ms` is the record). By
 which of the two is what `net_a_process_that_ends_is_told_by_its_lanes_and_ports` sees."""
@@ -18,15 +16,31 @@ ABORT_MS = 1500
 ALL = (*DATA, MANAGEMENT)
 
 
-def killed(stage: Stage, *, who: str, match: str = "", one_nic: bool = False) -> Outcome:
-    """SIGKILL of one end, while what matches is lost; when, and of what, the other one is told."""
+def killed(
+    stage: Stage,
+    *,
+    who: str,
+    match: str = "",
+    before: str = "",
+    one_nic: bool = False,
+    hole: bool = False,
+    shape: Shape = Shape.RAILS,
+) -> Outcome:
+    """SIGKILL of one end, while what matches is lost; when, and of what, the other one is told. `before`: lost for a
+    while before that. `hole`: NIC 0 loses everything from a second before, and both have two connections."""
     env = {"NCCL_SOCKET_IFNAME": "eth0"} if one_nic else {}
-    with made() as bed:
-        pair = stage.pair(bed, "--seconds", 20, env=env, give_up_s=8)
+    with made(shape) as bed:
+        pair = stage.pair(bed, "--seconds", 20, "--dev", "0,1" if hole else "0", env=env, give_up_s=8)
         victim, left = (pair.sender, pair.receiver) if who == "sender" else (pair.receiver, pair.sender)
-        if pair.connected() and match:
+        connected = pair.connected()
+        if connected and before:
+            pair.at(0.3, lambda: bed.lose(before, ALL))
+            pair.at(0.4, bed.find_again)
+        if connected and match:
             pair.at(0.5, lambda: bed.lose(match, ALL))
-        pair.at(0.6, lambda: None)
+        if connected and hole:
+            pair.at(0.5, lambda: bed.lose("", DATA[:1]))
+        pair.at(1.5 if hole else 0.6, lambda: None)
         struck = time.monotonic_ns()
         victim.process.kill()
         end = left.end(15)
@@ -82,6 +96,27 @@ CASES = [
         "the sender is killed, and no end of a TCP connection is heard",
         "the other end is told within a second",
         partial(killed, who="sender", match=ENDS),
+    ),
+    *(
+        Case(
+            f"killed-stream-{who[:4]}",
+            f"the {who} is killed, no end of a TCP connection is heard, and UDP was lost for 0.1 s before",
+            "the other end is told within a second",
+            partial(killed, who=who, match=ENDS, before=UDP),
+            (1, 2),
+        )
+        for who in ("sender", "receiver")
+    ),
+    *(
+        Case(
+            f"killed-{name}-{who[:4]}",
+            f"{shape}; the {who} is killed a second after NIC 0 began to lose everything",
+            _TOLD,
+            partial(killed, who=who, hole=True, shape=shape),
+            modes,
+        )
+        for name, shape, modes in (("hole", Shape.RAILS, (1, 2)), ("hole-subnet", Shape.ONE_SUBNET, (1,)))
+        for who in ("sender", "receiver")
     ),
     Case("abort-active", "both ends close in the middle", _SOON, aborted),
     Case("abort-holding", "the same 0.4 s after both NICs were cut", _SOON, partial(aborted, cut=DATA)),

@@ -20,6 +20,8 @@ from harness.workloads.bench import bench_env
 from netcases.bed import Bed, Shape, made
 
 HOLD_MS = 6000
+NET_FAILED = 3
+"""The driver's code when the net returned an error."""
 GIVE_UP_S = 5
 STRAGGLER_S = 10
 POLL_S = 0.01

@@ -57,7 +57,10 @@ void Puppet::run() {
   }
 }
 
-void Puppet::say(Message message) { sayRaw(link_.add(std::move(message))); }
+void Puppet::say(Message message) {
+  const std::lock_guard lock(mutex_);
+  channel_->send(link_.add(std::move(message)));
+}
 
 void Puppet::sayRaw(const Frame& frame) {
   const std::lock_guard lock(mutex_);
