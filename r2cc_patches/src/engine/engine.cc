@@ -98,19 +98,20 @@ Engine::~Engine() {
 void Engine::reportEnd(uint64_t strangers) {
   const Connections::Totals totals = connections_.totals();
   const Dropped& dropped = admission_.dropped();
+  const uint64_t unread = admission_.unread();  // read once: a stranger may still be sending, and the sum must agree
   auto line = shared_.events.line("net_end");
   const auto add = [&](const char* key, uint64_t value) { line.add(key, static_cast<int64_t>(value)); };
   add("failovers", totals.failovers), add("failbacks", totals.failbacks);
   add("acks", totals.acks), add("probes", judge_.probes());
   line.add("engine_cpu_us", cpuUs_);
-  add("dropped", this->dropped());
+  add("dropped", dropped.sum() + unread);
   add("refused_connects", strangers);
   add("dropped_malformed", dropped.malformed);
   add("dropped_stranger", dropped.stranger);
   add("dropped_forged", dropped.forged);
   add("dropped_replayed", dropped.replayed);
   add("dropped_refusals", dropped.refusals);
-  add("dropped_by_kernel", admission_.unread());
+  add("dropped_by_kernel", unread);
 }
 
 void Engine::flushAtExit() {
