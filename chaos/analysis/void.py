@@ -1,4 +1,4 @@
-"""When a measurement says nothing: the machine was too busy, or healthy iterations varied too much."""
+"""When a measurement says nothing: the machine was too busy, or not all there, or healthy iterations varied too much."""
 
 from __future__ import annotations
 
@@ -83,8 +83,12 @@ def reasons(data: RunData) -> list[str]:
     found = []
     # requests come at random, and wait for each other: how long they take varies by nature
     share, varied = cpu_busy(data), spread(healthy_ms(data))
+    taken = stolen(data, list(data.whole.values()))
     if share is not None and share > CPU_BUSY_MAX:
         found.append(f"the machine's CPU was {_share(share, CPU_BUSY_MAX)} busy (limit {CPU_BUSY_MAX:.0%})")
+    if taken is not None and taken > STOLEN_MAX:
+        told = _share(taken, STOLEN_MAX)
+        found.append(f"a hypervisor gave {told} of the machine's CPU to others (limit {STOLEN_MAX:.0%})")
     if varied is not None and varied > HEALTHY_SPREAD_MAX and not served(data):
         told = _share(varied, HEALTHY_SPREAD_MAX)
         found.append(f"healthy iterations varied by {told} (limit {HEALTHY_SPREAD_MAX:.0%})")

@@ -258,6 +258,16 @@ def test_void_when_the_machine_is_too_busy(share: float, is_void: bool) -> None:
     assert bool(void.reasons(read_run(lines))) is is_void
 
 
+@pytest.mark.parametrize(("share", "is_void"), [(0.09, False), (0.12, True)])
+def test_void_when_a_hypervisor_took_the_cpu(share: float, is_void: bool) -> None:
+    lines = literal.lines("migrate")
+    for line in lines:
+        if line["event"] == "cpu":
+            line["stolen"] = share
+    told = void.reasons(read_run(lines))
+    assert told == (["a hypervisor gave 12% of the machine's CPU to others (limit 10%)"] if is_void else [])
+
+
 def test_only_the_iterations_are_judged_not_the_time_between_them() -> None:
     spans = [Span(literal.ns(0), literal.ns(100)), Span(literal.ns(200), literal.ns(300))]
     shares = {0: 1.0, 100: 0.5, 200: 1.0, 250: 0.6, 350: 0.8}
