@@ -14,8 +14,8 @@ from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Launch
 from harness.errors import FaultError, InfraError
 from harness.hosts import Host
+from harness.launch.plan import met, starts
 from harness.launch.plan import plan as plan_of
-from harness.launch.plan import starts
 from harness.launch.processes import Backlog, Processes, Start, Started
 from harness.launch.streams import Whole
 
@@ -120,7 +120,7 @@ class Ranks:
         job, launcher = self._plan.job, self._plan.launcher
         if job is None:
             return [self._start_of(each, rank) for rank, each in enumerate(self._plan.ranks)]
-        planned = plan_of(job, launcher, self._bed, str(folder))
+        planned = plan_of(met(job, launcher, self._bed.hosts), launcher, self._bed, str(folder))
         return [replace(each, stderr=self._stderr(each.shown)) for each in starts(planned, self._bed.hosts, folder)]
 
     def _start_of(self, launch: Launch, rank: int | None = None) -> Start:

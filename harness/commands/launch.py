@@ -230,13 +230,14 @@ def _run(
     import tempfile
 
     from harness.launch.hosts import opened
-    from harness.launch.plan import plan, starts
+    from harness.launch.plan import met, plan, starts
     from harness.launch.workloads import Asked, check, job
 
     check(kind, launcher)
     asked = Asked(kind, env=environment(envs), **given)
     with opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
         made = job(_placed(asked, hosts, launcher, oob), hosts, os.environ)
+        made = made if dry_run else met(made, launcher, hosts.hosts)
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
             planned = plan(made, launcher, hosts, folder)
             if dry_run:

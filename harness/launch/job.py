@@ -11,6 +11,8 @@ from harness.lab.remote import Inside
 from harness.launch import preload as preloading
 
 RANK_OPTION, GPU_OPTION = "--rank", "--gpu"
+MEETING_PORT = 29400
+"""What a dry run shows of `Job.meeting`: torchrun's own default."""
 Told = tuple[str, ...]
 """Options that the program is given with its own numbers: (), ("--rank",) or ("--rank", "--gpu")."""
 
@@ -60,6 +62,8 @@ class Job:
     """Ranks meet through MPI, and in no other way."""
     python: str = "python3"
     """Of torchrun."""
+    meeting: int = MEETING_PORT
+    """The port of the first host where torchrun's own processes meet; ranks meet at `rendezvous`."""
     of_rank: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """What single ranks have besides."""
     says_pid: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import InfraError
@@ -18,6 +19,33 @@ from harness.launch.processes import Start
 def plan(job: Job, launcher: str, reach: Reach, folder: str, *, raw: bool = False) -> Plan:
     """As the user that we are. `folder`: where files will be. `raw`: nothing is put before the ranks' lines."""
     return launchers()[launcher].plan(job, reach, folder, as_root=os.geteuid() == 0, raw=raw)
+
+
+FREE_PORT = """
+import random, socket
+for port in random.sample(range(20000, 29000), 200):
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break
+"""
+"""Of ports that no kernel gives to a connection by itself, so that it is still free when the launcher takes it."""
+LOOK_S = 30.0
+
+
+def met(job: Job, launcher: str, hosts: Mapping[str, Host]) -> Job:
+    """The job with a port for its launcher's own processes that is free on the first host: another job may hold any
+    fixed one. InfraError where there is no free port; CommandError where the host cannot say."""
+    if not launchers()[launcher].meets:
+        return job
+    first = next(iter(job.hosts))
+    said = hosts[first].run([job.python, "-c", FREE_PORT], timeout_s=LOOK_S).stdout.strip()
+    if not said.isdecimal():
+        raise InfraError(f"{first} has no free port where {launcher}'s processes could meet", "on that host: ss -ltn")
+    return replace(job, meeting=int(said))
 
 
 def starts(plan: Plan, hosts: Mapping[str, Host], folder: Path) -> list[Start]:

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -31,6 +32,7 @@ from harness.hosts import LocalHost
 from harness.launch.hosts import JobHosts
 from harness.launch.job import Job
 from harness.launch.launchers import torchrun
+from harness.launch.plan import met
 from harness.launch.processes import Processes, Start
 from harness.launch.run import JobRun
 from harness.launch.streams import Whole
@@ -217,6 +219,30 @@ def libc() -> str:
     return found.group()
 
 
+def python_that_tries(tmp_path: Path, ports: list[int]) -> str:
+    """A Python of the first host whose choice of ports to try is not left to chance."""
+    chance = f"import random; random.sample = lambda *_: {ports}"
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{chance}\n$2"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
+def test_torchruns_processes_meet_where_no_other_job_does(tmp_path: Path) -> None:
+    """The same port in the words of all hosts, not one that another job holds."""
+    free = free_port()
+    with socket.socket() as other:
+        other.bind(("", 0))
+        taken = other.getsockname()[1]
+        made = Job(("true",), {"a": 1, "b": 1}, "10.0.0.1:29500", python=python_that_tries(tmp_path, [taken, free]))
+        found = met(made, "torchrun", {"a": LocalHost()})
+        assert [f"10.0.0.1:{free}" in torchrun.command(found, host) for host in "ab"] == [True, True]
+        assert met(made, "ssh", {}) is made
+        full = replace(made, python=python_that_tries(tmp_path, [taken]))
+        with pytest.raises(InfraError, match="a has no free port where torchrun's"):
+            met(full, "torchrun", {"a": LocalHost()})
+
+
 @needs_torch
 @pytest.mark.parametrize(("corrupt", "code"), [("", 0), pytest.param("1:1", 1, marks=pytest.mark.slow)])
 def test_real_torchrun_starts_ranks_of_a_workload(tmp_path: Path, corrupt: str, code: int) -> None:
@@ -230,11 +256,9 @@ def test_real_torchrun_starts_ranks_of_a_workload(tmp_path: Path, corrupt: str, 
         "collectives", 0, 2, iterations=2, warmup=1, cpu=True, python=python, port=free_port(), corrupt=corrupt,
         spec={"bytes": 4096, "ops": ["all_reduce"]}, env={"GLOO_SOCKET_IFNAME": "lo"},
     )  # fmt: skip
-    made = replace(job(asked, site, {}), python=str(mended_python(tmp_path)))
-    argv = [
-        ("29400" in word and word.replace("29400", str(free_port()))) or word for word in torchrun.command(made, "here")
-    ]
+    here = LocalHost()
+    made = met(replace(job(asked, site, {}), python=str(mended_python(tmp_path))), "torchrun", {"here": here})
     said: list[str] = []
-    start = Start("torchrun on here", LocalHost(), argv, made.env, Whole())
+    start = Start("torchrun on here", here, torchrun.command(made, "here"), made.env, Whole())
     result = JobRun(made, "torchrun", said.append, said.append, Watch(time.monotonic())).run([start])
     assert (result.exit_code, result.figures.iterations) == (code, 2), (result, said)

@@ -104,6 +104,8 @@ class Launcher(ABC):
     """It starts ranks in the Slurm allocation that we are in, and nowhere else."""
     daemons: ClassVar[bool] = False
     """It starts daemons on the hosts by ssh, which connect back to it."""
+    meets: ClassVar[bool] = False
+    """Its own processes meet at a port of the first host (`Job.meeting`), besides the ranks'."""
     in_labs: ClassVar[bool] = False
     """It can start ranks on a lab's hosts, too (`Job.inside`)."""
 

@@ -9,8 +9,6 @@ from harness.launch.job import Job
 from harness.launch.launchers.launcher import Command, Death, Launcher, Plan, Reach
 from harness.launch.streams import Labelled, Reader, Whole
 
-PORT = 29400
-"""Where torchrun's own processes meet; ranks meet at the job's rendezvous, which must be free for rank 0."""
 MONITOR_S = "0.5"
 """How often torchrun looks at its ranks; older versions wait for 5 s."""
 DEATH = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
@@ -20,6 +18,8 @@ OWN_LINE = re.compile(r"^.*torch[./]distributed[./]elastic.*$", re.MULTILINE)
 
 class Torchrun(Launcher):
     """The program need not be Python; the job's Python has torch on every host."""
+
+    meets = True
 
     def plan(self, job: Job, reach: Reach, folder: str, *, as_root: bool = False, raw: bool = False) -> Plan:
         made = [Command(host, f"torchrun on {host}", command(job, host), dict(job.env)) for host in job.hosts]
@@ -48,7 +48,7 @@ def command(job: Job, host: str) -> list[str]:
         *(job.python, "-m", "torch.distributed.run"),
         *("--nnodes", str(len(job.hosts)), "--nproc_per_node", str(job.hosts[host])),
         *("--node_rank", str(list(job.hosts).index(host)), "--rdzv_backend", "static"),
-        *("--rdzv_endpoint", f"{address}:{PORT}", "--max_restarts", "0"),
+        *("--rdzv_endpoint", f"{address}:{job.meeting}", "--max_restarts", "0"),
         *("--monitor_interval", MONITOR_S, "--no_python"),
         *(word.replace("$", "$$") for word in job.by_itself("RANK", "LOCAL_RANK", labelled=job.says_pid)),
     ]
