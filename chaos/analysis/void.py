@@ -1,4 +1,4 @@
-"""When a measurement says nothing: the machine was too busy, or not all there, or healthy iterations varied too much."""
+"""When a measurement says nothing: the machine was too busy, or not all there, or healthy times varied too much."""
 
 from __future__ import annotations
 

@@ -109,6 +109,18 @@ def test_quiet_is_what_deviates() -> None:
     assert "1 miss and why is known" in checking.text(made, quiet=False)
 
 
+def test_validate_says_which_misses_it_forgives(capsys: pytest.CaptureFixture[str]) -> None:
+    """A few that nobody can explain are written down; one more is a no, and also a quiet one shows them all."""
+    misses = [Check(f"lab {n}", 1.0, 1.0, 0.1, "x", "s", "unexplained") for n in range(checking.MOST_UNEXPLAINED + 1)]
+    assert checking.good(misses[1:]) and not checking.good(misses)
+    assert checking.text(misses[1:], quiet=True) == ""
+    assert len(checking.text(misses, quiet=True).splitlines()) == len(misses)
+    assert "7 miss and why is not known (7 may)" in checking.text(misses[1:], quiet=False)
+    assert run_cli(["sim", "validate", "--help"]) == 0
+    assert checking.MOST_UNEXPLAINED == 7
+    assert "at most seven without one" in " ".join(capsys.readouterr().out.split())
+
+
 def test_published_figures_are_of_the_file_as_it_is(tmp_path: Path) -> None:
     from chaos.simulate.run.experiment import load
 
