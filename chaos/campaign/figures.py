@@ -73,16 +73,29 @@ def of_cell(folder: Path, cell: CellState) -> list[ArmFigures]:
         ) from error
 
 
+def alike(cells: Iterable[CellState]) -> dict[str, list[CellState]]:
+    """Cells that failed, by why they did: what is not there is mostly missed by many of them."""
+    found: dict[str, list[CellState]] = {}
+    for cell in cells:
+        if cell.state == FAILED:
+            found.setdefault(cell.reasons[0], []).append(cell)
+    return found
+
+
 def table(folder: Path, cells: Sequence[CellState]) -> str:
-    """One line a cell for a terminal: what it came to, how long it took, and the worst of its arms' figures."""
+    """One line a cell for a terminal: what it came to, how long it took, and the worst of its arms' figures. A reason
+    that several share stands once, behind them."""
     width = max((len(cell.name) for cell in cells), default=0)
     lines = []
+    shared = {why: len(those) for why, those in alike(cells).items() if len(those) > 1}
     for cell in cells:
         word = cell.verdict if cell.state == DONE else cell.state
         took = "" if cell.seconds is None else f"{cell.seconds:.0f} s"
         found = of_cell(folder, cell)
-        text = "  ".join(words(found)) if found else (cell.reasons[0].splitlines()[0] if cell.state == FAILED else "")
+        alone = cell.state == FAILED and cell.reasons[0] not in shared
+        text = "  ".join(words(found)) if found else (cell.reasons[0].splitlines()[0] if alone else "")
         lines.append(f"{cell.name:<{width}}  {word or '':<8}  {took:>6}  {text}".rstrip())
+    lines += [f"{many} failed: {why}" for why, many in shared.items()]
     return "\n".join(lines)
 
 

@@ -71,6 +71,8 @@ class Runner:
     tell: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
     began_s: float = field(init=False)
+    _told: dict[str, str] = field(default_factory=dict, init=False)
+    """Why cells could not be started, and the first of which that was said."""
 
     def __post_init__(self) -> None:
         self.began_s = self.clock()
@@ -138,6 +140,9 @@ class Runner:
     def _came_to(self, known: CellState) -> str:
         took = "" if known.seconds is None else f" after {known.seconds:.0f} s"
         why = f": {known.reasons[0]}" if known.reasons and known.exit_code else ""
+        if known.verdict is None and why:
+            first = self._told.setdefault(why, known.name)
+            why = why if first == known.name else f", as {first}"
         return f"{known.verdict or 'could not be started'}{took}{why}"
 
     def _run(self, cell: Cell) -> None:

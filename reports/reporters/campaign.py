@@ -53,7 +53,7 @@ class View:
     notes: list[str]
     rows: list[Row]
     rest: Sequence[tuple[str, str, str]]
-    """Of cells without figures: name, state, why."""
+    """Of cells without figures: name, state, why. Several names, where all of these failed for one reason."""
 
 
 def after_campaign(folder: Path, *, quiet: bool) -> None:
@@ -71,9 +71,15 @@ def build(folder: Path) -> View:
     cells = [CellState.read(cell) for cell in value["cells"]]
     done = [cell for cell in cells if cell.state == DONE]
     rows = [row for cell in done for row in _rows(cell, figures.of_cell(folder, cell))]
-    rest = [(cell.name, cell.state, cell.reasons[0] if cell.reasons else "") for cell in cells if cell.state != DONE]
+    rest = [(_several(those), FAILED, why) for why, those in figures.alike(cells).items()]
+    rest += [(cell.name, cell.state, "") for cell in cells if cell.state not in (DONE, FAILED)]
     verdict, headline = _headline(cells)
     return View(value["name"], value["description"], verdict, headline, _notes(done, rows), rows, rest)
+
+
+def _several(cells: Sequence[CellState]) -> str:
+    count = f"{len(cells)} cells: " if len(cells) > 1 else ""
+    return count + ", ".join(cell.name for cell in cells)
 
 
 def _headline(cells: Sequence[CellState]) -> tuple[str, str]:

@@ -61,6 +61,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return now
 
 
+REFUSED = "4 GPUs are needed, and torch sees 0 here"
+
+
 def call(*words: str) -> Result:
     result = CliRunner().invoke(chaos, ["campaign", "c.yaml", "--out", "out", *words], standalone_mode=False)
     if Path("out/campaign.json").exists():
@@ -189,14 +192,17 @@ def test_a_failed_cell_is_run_again_three_times(scripted: Scripted) -> None:
 
 def test_what_could_not_begin_is_no_attempt(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_gpus(*_: object, **__: object) -> None:
-        raise InfraError("4 GPUs are needed, and torch sees 0 here")
+        raise InfraError(REFUSED)
 
     with monkeypatch.context() as patch:
         patch.setattr("chaos.testbed.workbench.built", no_gpus)
         result = call()
     assert result.return_value == 3
     assert cells("attempts") == {"first": 0, "second": 0} and cells("directory")["first"] is None
-    assert "4 GPUs are needed" in result.stdout and "could not be started: 4 GPUs" in result.stderr
+    assert "could not be started: 4 GPUs" in result.stderr
+    assert "[2/2] second: could not be started, as first" in result.stderr
+    assert result.stdout.splitlines()[:3] == ["first   failed", "second  failed", f"2 failed: {REFUSED}"]
+    assert [text.count(REFUSED) for text in (result.stdout, result.stderr)] == [1, 1], "a reason is said once"
     assert again(scripted)[1] == ["first", "second"]
 
 
