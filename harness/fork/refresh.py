@@ -149,7 +149,7 @@ def _write_diffs(series: Series, pristine: Path, edited: Path, scratch: Path) ->
         copy_files(edited, stage, [path for path in series.files[name] if series.owner(path) == name])
         after = scratch / "b"
         copy_files(stage, after, series.files[name])
-        series.text[name] = difference(scratch)
+        series.text[name] = difference(scratch, series.files[name])
         shutil.rmtree(before)
         shutil.rmtree(after)
 
@@ -164,15 +164,26 @@ def copy_files(source: Path, target: Path, paths: list[str]) -> None:
             shutil.copy2(source / path, target / path, follow_symlinks=False)
 
 
-def difference(scratch: Path) -> str:
-    """git's own difference of the folders a/ and b/, so that it is what `git apply` reads best."""
+def difference(scratch: Path, order: Sequence[str]) -> str:
+    """git's own difference of the folders a/ and b/, so that it is what `git apply` reads best; files in this order."""
     options = f"--no-index -U{CONTEXT_LINES} --no-color --no-ext-diff --no-renames --no-prefix --text".split()
     env = {"GIT_CEILING_DIRECTORIES": str(scratch), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     argv = ["git", "-C", str(scratch), "diff", *options, "a", "b"]
     result = LocalHost().run(argv, env=env, timeout_s=60, check=False)
     if result.exit_code not in (0, 1):  # 1 says that they differ
         raise SourceError(f"git cannot compare the trees: {result.stderr.strip()}", "is git installed and recent?")
-    return tidy(result.stdout)
+    return tidy(ordered(result.stdout, order))
+
+
+def ordered(diff: str, order: Sequence[str]) -> str:
+    """Files in the order in which the patch has them: git's is the alphabet's, which would show moves as edits."""
+    places = {path: place for place, path in enumerate(order)}
+
+    def place(part: str) -> int:
+        named = re.match(r"diff --git [ab]/(.*) [ab]/\1\n", part)
+        return places.get(named[1], len(places)) if named else len(places)
+
+    return "".join(sorted(re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)[1:], key=place))
 
 
 def tidy(diff: str) -> str:

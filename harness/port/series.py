@@ -34,7 +34,7 @@ def carry_over(
             found += _file(name, there, [hunk for hunk in hunks if hunk.path == path], base, tree)
         apply_patch(base, file, shared=True)
         copy_files(tree, scratch / "b", list(now.values()))
-        diff = difference(scratch)
+        diff = difference(scratch, list(now.values()))
         texts[name] = header(file) + diff if diff else ""
         shutil.rmtree(scratch / "a")
         shutil.rmtree(scratch / "b")

@@ -81,6 +81,20 @@ def test_is_stable(series: TinyFork) -> None:
     assert_patches_make_the_tree(series)
 
 
+def test_files_stay_in_the_patchs_own_order(tiny_fork: TinyFork) -> None:
+    """Not in the alphabet's, which would show a move as an edit; a new file comes last."""
+    tiny_fork.write_patch("0001-two.patch", OTHER + FIVE.partition("---\n")[2])
+    ensure(tiny_fork.layout, progress=silent)
+    refresh(tiny_fork.layout)
+    before = text_of(tiny_fork, "0001-two.patch")
+    assert before.index("+++ b/src/other.cc") < before.index("+++ b/src/net.cc")
+    assert refresh(tiny_fork.layout) == ["0001-two.patch: unchanged"]
+    (tiny_fork.tree / "src" / "a_new.cc").write_text("diff --git a/src/other.cc b/src/other.cc\n")
+    refresh(tiny_fork.layout, into="0001-two")
+    assert text_of(tiny_fork, "0001-two.patch").startswith(before)
+    assert_patches_make_the_tree(tiny_fork)
+
+
 def test_an_edit_goes_to_the_last_patch_of_its_file(series: TinyFork) -> None:
     edit(series, "src/net.cc", "line 10", "line ten")
     refresh(series.layout)

@@ -45,7 +45,8 @@ def text(found: Sequence[Check], *, quiet: bool) -> str:
     counts = {outcome: sum(check.outcome == outcome for check in found) for outcome in OUTCOMES}
     told = f"{counts['holds']} of {len(found)} checks hold"
     told += f", {counts['known']} miss and why is known" if counts["known"] else ""
-    told += f", {counts['unexplained']} miss and why is not known ({MOST_UNEXPLAINED} may)" if counts["unexplained"] else ""
+    unknown = f", {counts['unexplained']} miss and why is not known ({MOST_UNEXPLAINED} may)"
+    told += unknown if counts["unexplained"] else ""
     return "\n".join([*lines, f"{told}, {counts['deviated']} deviate"])
 
 
