@@ -10,6 +10,11 @@ Download the manifest when all nodes are ready, and on your own machine run
 
 from collections import namedtuple
 
+try:  # noqa: SIM105
+    from typing import Any, List, Tuple  # noqa: F401 - types are comments to Python 2.7, which may lack this module
+except ImportError:
+    pass
+
 CLUSTERS = {
     "clemson": "urn:publicid:IDN+clemson.cloudlab.us+authority+cm",
     "wisc": "urn:publicid:IDN+wisc.cloudlab.us+authority+cm",
@@ -38,13 +43,15 @@ KBIT = 1000 * 1000
 
 
 def address(rail, node):
+    # type: (int, int) -> str
     """Of node `node` on rail `rail`, both counted from 0: as in the lab."""
     return "10.%d.0.%d" % (rail + 1, node + 1)
 
 
 def problems(params):
+    # type: (Any) -> List[Tuple[str, List[str]]]
     """What cannot be had, as (message, names of the parameters): everything at once."""
-    found = []
+    found = []  # type: List[Tuple[str, List[str]]]
     if not 2 <= params.nodes <= MOST_NODES:
         found.append(("2 to %d nodes are needed" % MOST_NODES, ["nodes"]))
     if not 1 <= params.rails <= MOST_RAILS:
@@ -58,6 +65,7 @@ def problems(params):
 
 
 def _ports_short(params):
+    # type: (Any) -> List[Tuple[str, List[str]]]
     ports = sorted(HARDWARE[params.hardware].ports_gbit, reverse=True)
     ports += [ports[0]] * params.extraPorts
     ports.sort(reverse=True)
@@ -78,6 +86,7 @@ def _ports_short(params):
 
 
 def define(context, kinds):
+    # type: (Any, Any) -> Any
     """The parameters of the form, and their values."""
     types = [(name, "%s: %s" % (name, HARDWARE[name].about)) for name in sorted(HARDWARE)]
     context.defineParameter("hardware", "Hardware type", kinds.STRING, "c6525-100g", types)
@@ -123,6 +132,7 @@ def define(context, kinds):
 
 
 def build(request, pg, params):
+    # type: (Any, Any, Any) -> None
     """Fills the request: nodes with one interface a rail, a LAN a rail."""
     nodes = [_node(request, pg, params, number) for number in range(params.nodes)]
     for rail in range(params.rails):
@@ -142,6 +152,7 @@ def build(request, pg, params):
 
 
 def _node(request, pg, params, number):
+    # type: (Any, Any, Any, int) -> Any
     node = request.RawPC("node%d" % number)
     node.hardware_type = params.hardware
     node.component_manager_id = CLUSTERS[HARDWARE[params.hardware].cluster]
@@ -155,12 +166,14 @@ def _node(request, pg, params, number):
 
 
 def boot_command(params):
+    # type: (Any) -> str
     """Numbers and a name of the table: nothing that was typed in freely gets into it."""
     script = "sudo %s --hardware %s --rate-gbit %d --only limits,kernel,rates"
     return "test ! -x %s || " % SETUP + script % (SETUP, params.hardware, params.rateGbit)
 
 
 def main():
+    # type: () -> None
     # Not at the top: R2CC reads the table above where there is no geni-lib.
     import geni.rspec.emulab
     import geni.rspec.igext  # noqa: F401

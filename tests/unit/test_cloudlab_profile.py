@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -151,5 +152,6 @@ def test_it_is_what_python_2_understands_too() -> None:
     """What only Python 3 has, and a formatter or a careless hand may bring in."""
     text = Path(profile.__file__).read_text()
     assert text.isascii(), "Python 2 wants a coding line for more"
+    code = re.sub(r"#.*", "", text)
     for new in ('f"', "f'", "->", "nonlocal ", ":="):
-        assert new not in text
+        assert new not in code

@@ -65,4 +65,5 @@ def test_columns_are_those_of_the_page() -> None:
 def test_the_tests_of_the_page_can_be_collected(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("\n".join(code for code, _ in blocks("pytest.md")))
     result = pytester.runpytest("-p", "no:cacheprovider", "--collect-only", "-q", "--strict-markers")
+    assert result.ret == 0
     result.stdout.fnmatch_lines(["*2 tests collected*"])

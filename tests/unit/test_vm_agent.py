@@ -78,7 +78,12 @@ def test_the_end_is_told_even_when_nobody_reads_the_output(vm: Double) -> None:
 
 def test_a_command_whose_child_lives_on_has_ended(vm: Double) -> None:
     done = vm.host.run(["sh", "-c", "sleep 600 & echo $!"], timeout_s=LIMIT_S)
-    os.kill(int(done.stdout), signal.SIGKILL)
+    child = int(done.stdout)
+    try:
+        assert done.exit_code == 0
+        assert Path(f"/proc/{child}/cmdline").read_text().startswith("sleep\0"), "it lives on"
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_signals_reach_the_command(vm: Double) -> None:
