@@ -233,3 +233,5 @@ def test_times_of_each_repeat_or_their_median(slow: int, void: int, each: str, m
         whole = summary(repeated(slow, void), experiment=experiment)
         assert arm(whole, "stock")["as_expected"] is True
         assert arm(whole, "migrate")["verdict"] == expected, times
+        if times == "median":  # as docs/howto/python.md says of `run.summary()`
+            assert [run["verdict"] for run in arm(whole, "migrate")["runs"]] == ["holds"] * 3
