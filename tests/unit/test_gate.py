@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from waits import until
 
 ROOT = Path(__file__).parents[2]
 TESTS = ("lab-together", "lab-timed", "lab-alone", "test-unit", "model")
@@ -15,6 +18,7 @@ STAND_IN = r"""#!/bin/sh
 for word; do case $word in */*|*=*|-*|build|net) ;; *) target=$word ;; esac; done
 echo "$target" >>called
 [ "$target" != "$FAILS" ] || exit 1
+case " $HANGS " in *" $target "*) echo $$ >>pids; exec sleep 600 ;; esac
 turns=0
 until [ "$target" != "$BECOMES" ] || chrt --pid $$ | grep -q "$POLICY"; do
   [ $((turns += 1)) -lt 600 ] || exit 1
@@ -27,14 +31,20 @@ esac
 """Of make, of `r2cc` (by the last target that it is to make) and of scripts."""
 
 
-def gate(
+def gate(folder: Path, **settings: Any) -> subprocess.CompletedProcess[str]:
+    env = prepared(folder, **settings)
+    return subprocess.run([folder / ".ci" / "run"], env=env, capture_output=True, text=True, timeout=100)
+
+
+def prepared(
     folder: Path,
     *,
     fails: str = "nothing",
     silent: str = "nothing",
     becomes: tuple[str, str] = ("nothing", ""),
     most_skipped: int = 5,
-) -> subprocess.CompletedProcess[str]:
+) -> dict[str, str]:
+    """What it calls, and its environment."""
     for name in ("bin/make", "bin/apt-get", ".venv/bin/r2cc", "scripts/lint-cpp.sh"):
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -47,8 +57,7 @@ def gate(
     (folder / "build" / "net" / "test.log").write_text("50 tests, 900 checks, 0 failed; 377 left out, which ran\n")
     env = {key: text for key, text in os.environ.items() if not key.startswith("R2CC_")}
     env |= {"PATH": f"{folder}/bin:{os.environ['PATH']}", "TESTS": " ".join(TESTS), "FAILS": fails}
-    env |= {"SILENT": silent, "BECOMES": becomes[0], "POLICY": becomes[1]}
-    return subprocess.run([folder / ".ci" / "run"], env=env, capture_output=True, text=True, timeout=100)
+    return env | {"HANGS": "nothing", "SILENT": silent, "BECOMES": becomes[0], "POLICY": becomes[1]}
 
 
 def test_it_passes_when_all_ran(tmp_path: Path) -> None:
@@ -88,3 +97,18 @@ def test_what_fails_ends_it_and_says_what_each_part_took(tmp_path: Path, fails: 
     assert done.returncode != 0
     assert " s  build" in done.stderr
     assert "passed, 5 skipped" not in done.stdout
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_nothing_outlives_it_however_it_is_ended(tmp_path: Path, inner: bool) -> None:
+    """Killed is `timeout`, which a runner has started, or the script below it; a part runs, and another behind it."""
+    env = prepared(tmp_path) | {"HANGS": "lab-together built-tsan", "TMPDIR": str(tmp_path / "tmp")}
+    (tmp_path / "tmp").mkdir()
+    pids = tmp_path / "pids"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([tmp_path / ".ci" / "run"], env=env, **quiet) as process:  # type: ignore[call-overload]
+        until(lambda: pids.is_file() and len(pids.read_text().split()) == 2)
+        below = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(below[0]) if inner else process.pid, signal.SIGKILL)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split()), "something runs on")
+    until(lambda: not list((tmp_path / "tmp").iterdir()), "something was left in the file system")
