@@ -106,7 +106,7 @@ ncclNet_t* load(ncclDebugLogger_t log) {
   const std::string why = whyNotFenced(fence);
   if (!why.empty() && Config::fromEnvironment().mode != 0) {
     warn(log, "R2CC: not in the path: the net " + std::string(theirs->name) + " of R2CC_INNER_PLUGIN=" + path + " " +
-                  why + ", so it is passed through as it is and no fault is survived. Its maker can add the symbol");
+                  why + ", so it is passed through as it is and no fault is survived. Its maker can mend that");
   }
   return r2ccTakeOtherNet(asPinned(*theirs), why.empty() ? asOps(*fence) : InnerOps{});
 }
