@@ -181,12 +181,22 @@ def run_cli(argv: Sequence[str] | None = None) -> int:
         result = cli.main(args=None if argv is None else list(argv), prog_name="r2cc", standalone_mode=False)
     except click.ClickException as error:
         error.show()
+        _hint(error)
         return UsageError.exit_code
     except (click.Abort, KeyboardInterrupt, Interrupted):
         return _interrupted()
     except Exception as error:  # noqa: BLE001 - the one place that decides what a user sees of an error
         return _interrupted(error) if _while_interrupted(error) else report_error(error)
     return result if isinstance(result, int) else 0
+
+
+def _hint(error: click.ClickException) -> None:
+    """Where a command is that was not found."""
+    if isinstance(error, click.UsageError):
+        from harness.commands.elsewhere import hint
+
+        if told := hint(error, cli):
+            click.echo(told, err=True)
 
 
 def _interrupted(error: Exception | None = None) -> int:

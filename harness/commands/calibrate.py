@@ -32,7 +32,7 @@ Exit codes: 0 fitted, 2 rows that determine nothing, 3 the measurement in the la
 
 @click.command(epilog=EXAMPLES, short_help="Fit the planner's costs to rows of nccl-tests, or to NCCL's own table.")
 @click.argument("files", nargs=-1, type=FilePath(dir_okay=False))
-@click.option("--lab", "in_lab", is_flag=True, help="Measure in the lab: all-reduces of the host bench, a minute.")
+@click.option("--lab", "in_lab", is_flag=True, help="Measure in the lab: all-reduces of the host bench, some seconds.")
 @click.option("--nics", type=click.IntRange(1, 64), default=1, help="How many NICs each node has.")
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0, 1e6, min_open=True), required=True,
               help="The rate of a NIC in Gbit/s.")  # fmt: skip

@@ -160,6 +160,22 @@ def test_a_mistyped_command_line_is_exit_2_without_a_traceback(words: list[str])
     assert "Error:" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("calibrate", "  try: r2cc plan calibrate"),
+        ("lab calibrate", "  try: r2cc plan calibrate"),
+        ("chao", "  try: r2cc chaos"),
+        ("export", "  try: r2cc runs export"),
+        ("zzz", ""),
+    ],
+)
+def test_a_command_in_the_wrong_place_is_named(line: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(line.split()) == 2
+    name = line.rsplit(maxsplit=1)[-1]
+    assert capsys.readouterr().err.endswith(f"Error: No such command '{name}'.\n{hint}" + ("\n" if hint else ""))
+
+
 def test_a_reader_that_goes_away_ends_it_in_silence(repository: Path) -> None:
     """`r2cc ... | head -1`, with more output than a pipe holds."""
     code = (

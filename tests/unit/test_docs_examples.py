@@ -75,12 +75,13 @@ def named(case: tuple[str, list[str]]) -> str:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that looks like a checkout in which somebody wrote an inventory."""
+    """A folder that looks like a checkout in which somebody wrote an inventory, and measured the costs of a lab."""
     for name in ("experiments", "docs", "ci", "tests", "build"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "FILE").write_text((ROOT / "docs/examples/inventory.yaml").read_text())
     (tmp_path / "runs").mkdir()
     (tmp_path / "cluster.yaml").write_text((ROOT / "docs/examples/inventory.yaml").read_text())
+    (tmp_path / "lab.json").write_text((ROOT / "harness/schedules/costs/profiles/lab.json").read_text())
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
