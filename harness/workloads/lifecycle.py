@@ -146,12 +146,13 @@ class Workload:
         return int(answer[0])
 
     def check(self, index: int) -> Outcome:
+        self.job.together()  # a GPU that ranks share shows what each of them still holds
         held = self._settled()
         if self.pass_number == 1:
             self._first = held
-        grown = sum(max(0, held[key] - self._first[key] - ALLOWED[key]) for key in held)
-        if grown:
-            self._wrong["leak"] = grown
+        for key, now in held.items():
+            if now > (first := self._first[key]) + ALLOWED[key]:
+                raise RuntimeError(f"a leak: {key} is {now}; after the first pass it was {first}")
         more = {"cases_ms": self._took, "rss_bytes": rss_bytes(), "nccl": self.nccl.version, **held}
         return Outcome(sum(self._wrong.values()), {**more, **({"wrong": self._wrong} if self._wrong else {})})
 
