@@ -13,7 +13,9 @@ from harness.facts.environment import TOOLKIT
 from harness.facts.scripts import USERS_FILE, script
 
 PLUGIN = "NCCL_NET_PLUGIN"
+INNER = "R2CC_INNER_PLUGIN"
 ENVIRONMENT = "the environment"
+NO_FENCE = "has no r2ccFence_v1"
 
 SET_IN_ENVIRONMENT = r"""
   sed -n 's/^\(NCCL_NET_PLUGIN\|LD_PRELOAD\|LD_LIBRARY_PATH\|R2CC_[A-Z0-9_]*\)=/the environment\t\1\t/p'
@@ -30,6 +32,7 @@ set_in_file() {
     case $line in NCCL_NET_PLUGIN=*|R2CC_[A-Z0-9_]*=*) ;; *) continue ;; esac
     printf '%s\t%s\t%s\n' "$2" "${line%%=*}" "${line#*=}"
     case $decided$line in NCCL_NET_PLUGIN=*) plugin=${line#*=}; decided=yes ;; esac
+    case $inner$line in R2CC_INNER_PLUGIN=*) inner=${line#*=} ;; esac
   done <"$1"
 }
 """
@@ -60,7 +63,7 @@ env |"""
     + SET_IN_ENVIRONMENT
     + r"""
 user_s=$(users_file)
-plugin=${NCCL_NET_PLUGIN-libnccl-net.so}; decided=${NCCL_NET_PLUGIN+yes}
+plugin=${NCCL_NET_PLUGIN-libnccl-net.so}; decided=${NCCL_NET_PLUGIN+yes} inner=$R2CC_INNER_PLUGIN
 for file in "$user_s" /etc/nccl.conf; do set_in_file "$file" "$file"; done
 traced() { LD_TRACE_LOADED_OBJECTS=1 LD_PRELOAD=$1 "$program" </dev/null 2>/dev/null; }
 # The loader splits LD_PRELOAD at spaces and colons: folders are given by their open files, 3 and 4.
@@ -75,6 +78,17 @@ file_of() {
       esac
       printf '%s' "$file"
     done
+}
+# By the name that dlopen is given: the library's path, into `found`.
+find_as() {
+  by=$1 found=
+  case $1 in
+    */*)
+      folder=$(cd "${1%/*}" 2>/dev/null && pwd) && exec 4<"$folder" || return
+      by=/proc/self/fd/4/${1##*/} ;;
+  esac
+  found=$(traced "$by" | file_of "${1##*/}")
+  [ -n "$found" ]
 }
 missing() { sed -n 's/^[[:space:]]*\(.*\) => not found$/\1/p'; }
 nccl= asked=
@@ -92,14 +106,7 @@ printf '%s' "$plugin" | tr ',' '\n' | while IFS= read -r name || [ -n "$name" ];
   [ -n "$name" ] || continue
   found= lacks=
   for wants in "$name" "libnccl-net-$name.so"; do
-    by=$wants
-    case $wants in
-      */*)
-        folder=$(cd "${wants%/*}" 2>/dev/null && pwd) && exec 4<"$folder" || continue
-        by=/proc/self/fd/4/${wants##*/} ;;
-    esac
-    found=$(traced "$by" | file_of "${wants##*/}")
-    [ -n "$found" ] || continue
+    find_as "$wants" || continue
     # What the program has loaded by then counts: torch's own libraries, those of LD_PRELOAD.
     lacks=$(traced "$LD_PRELOAD $asked $by" | missing | grep -Fx -e "$(traced "$by" | missing)" | head -n 1)
     break
@@ -109,6 +116,14 @@ printf '%s' "$plugin" | tr ',' '\n' | while IFS= read -r name || [ -n "$name" ];
   else printf 'net\t%s\t%s\n' "$name" "$found"; ours "$found" "$found"
   fi
 done
+[ -z "$inner" ] || {
+  if ! find_as "$inner"; then why='is not found' found=$inner
+  elif grep -qs R2CC_INNER_PLUGIN= "$found"; then why='is R2CC itself' # no other library speaks of it so
+  elif ! grep -qs ncclNetPlugin_v11 "$found"; then why='has no ncclNetPlugin_v11'
+  else why=; grep -qs r2ccFence_v1 "$found" || why='has no r2ccFence_v1'
+  fi
+  printf 'inner\t%s\t%s\n' "$why" "$found"
+}
 } | """
     + SHOWN,
 )
@@ -185,6 +200,9 @@ class Loading:
     """Which of these paths are R2CC's."""
     lost: tuple[tuple[str, str], ...] = ()
     """Net plugins that cannot be loaded: the name that is asked for, and why."""
+    inner: tuple[str, str] | None = None
+    """What R2CC_INNER_PLUGIN names: what it lacks, empty where R2CC can wrap its net, and its path. Only R2CC's net
+    plugin reads it."""
 
     def setting(self, name: str) -> Setting | None:
         """The one that counts: the environment comes first, then the user's file, then /etc/nccl.conf."""
@@ -207,7 +225,12 @@ class Loading:
 
     @property
     def in_path(self) -> bool:
-        return self.net in self.ours if self.net else self.nccl in self.ours
+        return (self.net in self.ours and not self.bare) if self.net else self.nccl in self.ours
+
+    @property
+    def bare(self) -> bool:
+        """R2CC's plugin passes another one's net through as it is."""
+        return self.net in self.ours and self.inner is not None and self.inner[0] == NO_FENCE
 
     def where(self) -> str:
         """By what the loader comes to this NCCL."""
@@ -234,7 +257,7 @@ def _names_us(setting: Setting) -> bool:
 @parser("the dynamic loader")
 def loading(text: str) -> Loading:
     """Lines of three words between tabs; the last may hold tabs."""
-    kinds: dict[str, list[Sequence[str]]] = {"nccl": [], "net": [], "lost": [], "ours": []}
+    kinds: dict[str, list[Sequence[str]]] = {"nccl": [], "net": [], "lost": [], "inner": [], "ours": []}
     settings = []
     for line in filter(None, text.split("\n")):
         where, name, value = line.split("\t", 2)
@@ -250,4 +273,5 @@ def loading(text: str) -> Loading:
         tuple((name, normpath(path)) for name, path in kinds["net"]),
         frozenset(normpath(path) for _, path in kinds["ours"]),
         tuple((name, why) for name, why in kinds["lost"]),
+        next(((why, normpath(path)) for why, path in kinds["inner"]), None),
     )

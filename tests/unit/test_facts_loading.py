@@ -182,6 +182,37 @@ def test_a_plugin_that_cannot_be_loaded_is_named_with_the_reason(made: Path) -> 
     assert (severity, "NCCL is whatever the program brings" in says) == (ERROR, True)
 
 
+@pytest.mark.parametrize(
+    ("inner", "severities", "words"),
+    [
+        ("~/other net/libnccl-net-fenced.so", [NOTE], "; of R2CC_INNER_PLUGIN it takes "),
+        ("other net/libnccl-net-plain.so", [ERROR], "libnccl-net-plain.so, which has no r2ccFence_v1, so it is passed"),
+        ("libnccl-net.so", [WARNING, NOTE], "libnccl-net.so has no ncclNetPlugin_v11: R2CC uses NCCL's own nets"),
+        ("~/other net/libr2cc_net.so", [WARNING, NOTE], "libr2cc_net.so is R2CC itself: R2CC uses NCCL's own nets"),
+        ("nowhere.so", [WARNING, NOTE], "R2CC_INNER_PLUGIN: nowhere.so is not found: R2CC uses NCCL's own nets"),
+    ],
+)
+def test_what_r2cc_s_plugin_finds_of_another_one(
+    made: Path, inner: str, severities: list[Severity], words: str
+) -> None:
+    for name, symbols in (("plain", ""), ("fenced", "int r2ccFence_v1 = 1;")):
+        _library(made / f"other net/libnccl-net-{name}.so", name=f"ncclNetPlugin_v11 = 1; {symbols} int other")
+    says = '"R2CC_INNER_PLUGIN="; int ncclNetPlugin_v11 = 1; int r2ccBuildId'
+    _library(made / "other net/libr2cc_net.so", name=f"x; const char *says = {says}")
+    found = _asked(made, **PLUGIN, **HPCX, R2CC_INNER_PLUGIN=inner)
+    told = seen("nccl-path", patient(facts={catalogue.LOADING: found}))
+    assert [severity for severity, *_ in told] == severities
+    assert words in told[0][3]
+    alone = seen("nccl-path", patient(facts={catalogue.LOADING: replace(found, nccl="")}))
+    assert [severity for severity, *_ in alone] == severities, "the program brings its NCCL"
+    conf = made / "home/.nccl.conf"
+    conf.write_text(f"R2CC_INNER_PLUGIN={inner.replace('~', str(made))}\n")
+    try:
+        assert _asked(made, **PLUGIN, **HPCX).inner == found.inner
+    finally:
+        conf.unlink()
+
+
 def test_no_program_is_run_with_a_plugin_where_the_loader_does_not_list(made: Path, tmp_path: Path) -> None:
     """As musl's does not, nor a program without a loader."""
     for name in ("sed", "grep", "head", "tr", "readlink"):

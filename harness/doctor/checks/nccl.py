@@ -9,8 +9,8 @@ from harness.doctor.checks.mark import of_host
 from harness.doctor.model import ERROR, NOTE, WARNING, Patient, Seen
 from harness.facts import catalogue as facts
 from harness.facts.kernel import Mapped
+from harness.facts.loading import INNER, Loading
 from harness.facts.loading import PLUGIN as PLUGIN_VARIABLE
-from harness.facts.loading import Loading
 
 NCCL = re.compile(r".*/libnccl\.so[.\d]*")
 PLUGIN = re.compile(r".*/(libnccl-net[^/]*|libr2cc_[^/]*)\.so[.\d]*")
@@ -22,7 +22,10 @@ def path(patient: Patient) -> Iterator[Seen]:
     wanted = found.wanted
     if found.in_path:
         yield Seen(NOTE, patient.name, "NCCL", f"R2CC is in the path: {_described(found)}")
-    elif wanted and (found.nccl or any("r2cc" in name.lower() for name, _ in found.lost)):
+        if found.inner is not None and found.net and found.inner[0]:
+            why, file = found.inner
+            yield Seen(WARNING, patient.name, "NCCL", f"{INNER}: {file} {why}: R2CC uses NCCL's own nets in its place")
+    elif wanted and (found.nccl or found.bare or any("r2cc" in name.lower() for name, _ in found.lost)):
         yield Seen(ERROR, patient.name, "NCCL", f"{_wanted(found)}, but it is not in the path: {_described(found)}")
     elif wanted:
         yield Seen(WARNING, patient.name, "NCCL", f"{_wanted(found)}, but this login finds no libnccl.so.2 to load")
@@ -48,7 +51,16 @@ def _described(found: Loading) -> str:
         else f"its default name ({PLUGIN_VARIABLE} is not set)"
     )
     lost = "".join(f"; {name!r} {why}" for name, why in found.lost if chosen)
-    return f"{nccl}; its net plugin is {found.net or 'none'}, by {by}{lost}"
+    return f"{nccl}; its net plugin is {found.net or 'none'}, by {by}{lost}{_inner(found)}"
+
+
+def _inner(found: Loading) -> str:
+    """Of the net that R2CC's plugin is laid over."""
+    if found.inner is None or found.net not in found.ours or (found.inner[0] and not found.bare):
+        return ""
+    why, file = found.inner
+    passed = f", which {why}, so it is passed through and not protected" if why else ""
+    return f"; of {INNER} it takes {file}{passed}"
 
 
 @of_host("nccl-mapped", facts.MAPPED, on_demand=True)
