@@ -7,6 +7,7 @@
 //             fenced, nothing stops
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "data/ack_rule.h"
@@ -133,6 +134,8 @@ class SendConnection final : public Connection {
   bool waitEnds(uint64_t acked, int64_t now);
   void judgeLanes(int64_t now);
   bool unproven(const Path& path) const;
+  uint64_t confirmedOver(const Path& path) const;
+  bool dataPasses(Path& path, int64_t stillNs, int64_t now);
   bool betterElsewhere(const Lane& lane, int64_t patience, int64_t now);
   int64_t patienceNs(int64_t now) const;
   bool peerAnswers(int64_t now) const;
@@ -144,7 +147,8 @@ class SendConnection final : public Connection {
     int64_t ns = 0;       // for which the network was waited for, since a message last got through
     uint64_t resent = 0;  // what its transport had sent again when that began
     uint32_t lane = kNoLane;
-    bool lossy = false;  // packets were sent again meanwhile
+    bool lossy = false;                           // packets were sent again meanwhile
+    std::map<const Path*, uint64_t> elsewhere{};  // what was confirmed there when it was first looked at
   };
   Path* bestPath(const Path* avoid) const;
   bool opening(const Path* path) const;

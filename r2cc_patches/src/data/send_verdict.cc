@@ -20,7 +20,8 @@ constexpr int kMostPatience = 4;               // doublings, where verdict after
 constexpr int64_t kLookEveryNs = msToNs(2), kMostLookNs = msToNs(20);
 constexpr int64_t kAskEveryNs = msToNs(20);
 constexpr int64_t kAnsweredNs = msToNs(60), kSteadyPeerNs = msToNs(100);
-constexpr int kMostProofs = 4;   // asked for at a time
+constexpr int kMostProofs = 4;  // asked for at a time
+constexpr uint64_t kProofBytes = uint64_t{60} * 1024;
 constexpr uint64_t kResent = 2;  // packets: of one alone an acknowledgement may be late
 constexpr int64_t kNewLaneNs = msToNs(200), kFirstLaneNs = msToNs(1000), kLaneNs = msToNs(3000);
 
@@ -58,6 +59,27 @@ void SendConnection::askPeer(const Lane& lane, int64_t now) {
   }
 }
 
+uint64_t SendConnection::confirmedOver(const Path& path) const {
+  uint64_t sum = 0;
+  for (const LanePtr& lane : lanes_) {
+    LaneSample s;
+    if (lane->path != &path || lane->state != LaneState::Up || lane->error) continue;
+    if (lane->inner.ops->sample != nullptr && lane->inner.ops->sample(lane->comm, &s)) sum += s.bytes;
+  }
+  return sum;
+}
+
+/// A stream got as much through, or the traffic that is there did, while not a byte of this lane was confirmed for
+/// `stillNs`: on a full NIC a stream loses too much to prove anything.
+bool SendConnection::dataPasses(Path& path, int64_t stillNs, int64_t now) {
+  uint64_t confirmed = 0;
+  for (const auto& [id, connection] : peer.sends) confirmed += connection->confirmedOver(path);
+  uint64_t& before = wait_.elsewhere.try_emplace(&path, confirmed).first->second;
+  before = std::min(before, confirmed);  // lanes may have been closed
+  if (wait_.stillNs >= stillNs && confirmed - before >= kProofBytes) path.dataThrough(now, /*clean=*/false);
+  return path.provenLately(now);
+}
+
 /// Where all are as slow, none is to blame: whether data passes elsewhere is asked before anything moves there. Where
 /// there is no other way, and after long, a fresh lane is worth a try all the same.
 bool SendConnection::betterElsewhere(const Lane& lane, int64_t patience, int64_t now) {
@@ -67,8 +89,9 @@ bool SendConnection::betterElsewhere(const Lane& lane, int64_t patience, int64_t
   for (const auto& path : peer.paths()) {
     if (path.get() == lane.path || !path->data || !path->carriesData() || others == kMostProofs) continue;
     others++;
-    proven |= path->provenLately(now);
-    if (!path->provenLately(now)) path->wantProof(now + kProofNs);
+    const bool passes = dataPasses(*path, patience / 2, now);
+    proven |= passes;
+    if (!passes) path->wantProof(now + kProofNs);
   }
   return proven || others == 0;
 }

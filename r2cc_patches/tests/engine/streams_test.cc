@@ -176,6 +176,25 @@ TEST(net_verdict_on_a_lane_whose_data_stands_still_though_probes_pass) {
   }
 }
 
+/// Where a stream gets nothing through, as on a full NIC, the traffic that is there shows that data passes.
+TEST(net_verdict_by_the_traffic_elsewhere) {
+  Rig rig(samples());
+  for (int rail = 0; rail < 2; rail++) {
+    rig.stream(0, 1, rail, 100000000);
+    rig.fabric.carries({0, rail}, rail == 0 ? 0.0 : 0.05);
+  }
+  rig.start();
+  const End& stands = *rig.streams()[0].receiver;
+  CHECK(Rig::within(kLimitNs, [&] { return stands.done() > 100 && rig.streams()[1].receiver->done() > 100; }));
+  rig.loseStreams = true;
+  rig.fabric.stand({0, 0}, true);
+  pauseMs(30);
+  const uint64_t before = stands.done();
+  CHECK(Rig::within(msToNs(600) * check::slowness(), [&] { return stands.done() > before + 50; }));
+  rig.stop();
+  CHECK_EQ(stands.wrong() + rig.streams()[1].receiver->wrong(), "");
+}
+
 TEST(net_verdict_never_on_a_peer_that_does_not_answer) {
   Rig rig(samples());
   halfWay(rig, 2000);

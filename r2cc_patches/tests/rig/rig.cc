@@ -93,8 +93,8 @@ std::vector<LocalNic> Rig::nics(int host) {
 
 bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, SideChannel::Way way) {
   const bool udp = way == SideChannel::Way::Udp;
-  bool lost =
-      udp ? loseUdp || loseUdpOf == host : fabric.standsAt({host, static_cast<int>(nic)});  // lanes are TCP as well
+  bool lost = udp ? loseUdp || loseUdpOf == host
+                  : loseStreams || fabric.standsAt({host, static_cast<int>(nic)});  // lanes are TCP as well
   if (udp && spy) spy(host, to, bytes);
   const auto parsed = Parsed::open(bytes.data(), bytes.size());
   if (parsed) {

@@ -96,7 +96,9 @@ class Rig {
   void loseType(Type type, bool on) { lose_[static_cast<size_t>(type)] = on; }
   /// All UDP is lost, TCP is not: as behind a firewall.
   std::atomic<bool> loseUdp{false};
-  /// The same for what this host sends.
+  /// So is all that streams carry; lanes are not.
+  std::atomic<bool> loseStreams{false};
+  /// All UDP is lost that this host sends.
   std::atomic<int> loseUdpOf{-1};
   /// Sees every datagram that leaves by UDP. Set it before start().
   std::function<void(int host, const NicAddress& to, const std::vector<uint8_t>& bytes)> spy;
