@@ -320,8 +320,17 @@ void RecvConnection::mentionIdle(int64_t now) {
 bool RecvConnection::lanesEnded() {
   const Owned owned(owner_, Owned::Wait::Yes);
   const std::vector<LanePtr> lanes = plan_.lanes();
-  return std::all_of(lanes.begin(), lanes.end(),
-                     [](const LanePtr& lane) { return lane->error || lane->state != LaneState::Up; });
+  // Where nothing is asked for nothing is read, not even the lane's end: of uneven shares one may rest for long.
+  return std::all_of(lanes.begin(), lanes.end(), [](const LanePtr& lane) {
+    return lane->error || lane->state != LaneState::Up || lane->posted.empty();
+  });
+}
+
+bool RecvConnection::lacksForGood() {
+  const Owned owned(owner_, Owned::Wait::Yes);
+  const std::vector<LanePtr> lanes = plan_.lanes();
+  return std::any_of(lanes.begin(), lanes.end(),
+                     [](const LanePtr& lane) { return lane->error && !lane->posted.empty(); });
 }
 
 void RecvConnection::tick(int64_t now) {

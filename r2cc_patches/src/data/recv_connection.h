@@ -31,8 +31,11 @@ class RecvConnection final : public Connection {
   void onSwitch(const Switch& message);
   void onBye(const Bye& message);
   void tick(int64_t now);
-  /// Nothing more will come over any lane of the plan: what a process sent before its end may still be on its way.
+  /// Nothing that was asked for will come over any lane of the plan: what a process sent before its end may still be on
+  /// its way.
   bool lanesEnded();
+  /// What was asked for lies on a lane that ended, and a process that ended sends nothing again.
+  bool lacksForGood();
   void ask() override { peer.tellEverywhere(Suspect{id, epoch_, kNoLane}); }
 
   /// Messages below this are complete. Any thread.

@@ -35,7 +35,7 @@ bool Admission::fresh(Peer& peer, const Parsed& parsed) {
     dropped_.replayed += peer.streams ? 0 : 1;
     return false;
   }
-  peer.heardAtSeq = peer.sentSeq();
+  if (peer.replays.isNewest(parsed.header().seq)) peer.heardAtSeq = peer.sentSeq();
   return true;
 }
 

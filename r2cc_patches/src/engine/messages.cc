@@ -66,23 +66,28 @@ Path* Messages::hear(Peer& peer, size_t nic, const NicAddress& from, const Heade
   if (path == nullptr && !peer.weConnect) path = peer.meet(nic, from);  // it is the sender who chooses
   hearOver(peer, nic, path, header);
   if (path == nullptr) return path;
+  const int64_t now = path->lastHeard;
   // After a silence, whatever was tried by TCP meanwhile says nothing.
-  if (peer.lastHeard - path->udpHeard > kBackNs) path->nextStream = path->streamTries = 0;
-  path->udpHeard = peer.lastHeard;
+  if (now - path->udpHeard > kBackNs) path->nextStream = path->streamTries = 0;
+  path->udpHeard = now;
   path->askedNs = path->tcpProofs = 0;
   return path;
 }
 
+/// Where a path lost much, its kernel sends again what a stream was given long ago, also after the process's end. That
+/// tells of the path, and nothing of the process.
 void Messages::hearOver(Peer& peer, size_t nic, Path* path, const Header& header) {
-  peer.lastHeard = runNs();
+  const int64_t now = runNs();
+  const bool news = peer.replays.isNewest(header.seq);
+  if (news) peer.lastHeard = now;
   if (!std::exchange(peer.known, true)) {
     for (const auto& other : peer.paths()) other->askedNs = 0;  // it did not know us: that was no silence
   }
-  parts_.locator.heard(nic, peer.lastHeard);
-  peer.remoteHeard = header.nicsHeard;
+  parts_.locator.heard(nic, now);
+  if (news) peer.remoteHeard = header.nicsHeard;
   if (path == nullptr) return;
-  path->lastHeard = peer.lastHeard;
-  path->refused = false;
+  path->lastHeard = now;
+  if (news) path->refused = false;
 }
 
 void Messages::onRefused(size_t nic, const NicAddress& to, const uint8_t* quote, size_t size) {

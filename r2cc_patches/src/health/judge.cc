@@ -29,9 +29,10 @@ bool couldTell(const Peer& peer, const Path& path) {
 }
 
 /// A firewall answers for UDP alone, and the kernel would have ended the stream with its process. Where that end was
-/// lost on its way, the kernel confirms nothing any more.
-bool vouches(const SideStream& stream, const Peer& peer, const Path& path) {
-  const bool endLost = path.refusesNow() || path.awayBefore(peer.lastHeard);
+/// lost on its way, the kernel confirms nothing any more: so does that of a live process behind a black hole, which is
+/// told by the path, and after a long silence by the others.
+bool vouches(const SideStream& stream, const Peer& peer, const Path& path, bool longSilent) {
+  const bool endLost = longSilent || path.refusesNow() || path.awayBefore(peer.lastHeard);
   return !stream.refused() && !(endLost && stream.unconfirmedNs() > kSilentAskNs);
 }
 
@@ -44,7 +45,7 @@ bool allRefuse(const Peer& peer, bool longSilent) {
   for (const auto& path : peer.paths()) {
     if (!path->linked || (knows && !path->heard())) continue;
     const SideStreamPtr stream = path->control.get();
-    if (stream != nullptr && stream->up() && vouches(*stream, peer, *path)) return false;
+    if (stream != nullptr && stream->up() && vouches(*stream, peer, *path, longSilent)) return false;
     if (!couldTell(peer, *path)) continue;
     if (!path->refused && !longSilent) return false;
     any |= longSilent ? path->refusesNow() : path->refused;
@@ -53,14 +54,16 @@ bool allRefuse(const Peer& peer, bool longSilent) {
 }
 
 /// Since `since` each path that could tell was asked for a connection, and refused it. Where NICs share a subnet, a
-/// refusal may come in by another one, unheard: then it is enough that such a path refuses UDP now.
-bool allRefuseTcp(const Peer& peer, int64_t since) {
+/// refusal may come in by another one, unheard: then it is enough that such a path refuses UDP now. A stream that is up
+/// contradicts while the other kernel confirms what it is told there.
+bool allRefuseTcp(const Peer& peer, int64_t since, int64_t now) {
   bool any = false;
   for (const auto& path : peer.paths()) {
     if (!couldTell(peer, *path)) continue;
     const SideStreamPtr stream = path->control.get();
     const bool refusesTcp = path->tcpRefusedNs >= since;
-    if ((!refusesTcp && !path->refusesNow()) || (stream != nullptr && stream->up())) return false;
+    const bool endLost = refusesTcp && now - since > kStuckNs && stream != nullptr && stream->stuck();
+    if ((!refusesTcp && !path->refusesNow()) || (stream != nullptr && stream->up() && !endLost)) return false;
     any |= refusesTcp;
   }
   return any;
@@ -85,6 +88,15 @@ bool owesUs(const Peer& peer) {
   return std::any_of(peer.sends.begin(), peer.sends.end(), owes) ||
          std::any_of(peer.sends.begin(), peer.sends.end(), connects) ||
          std::any_of(peer.receivesById.begin(), peer.receivesById.end(), owes);
+}
+
+/// Of a process that has ended. One that lacks something for good did not end well, whatever the others still wait for:
+/// data that was lost is sent again by its kernel for long.
+bool nothingMoreComes(const Peer& peer) {
+  const auto& all = peer.receivesById;
+  const auto waits = [](const auto& c) { return !c.second->over() && c.second->hasOutstanding(); };
+  return std::any_of(all.begin(), all.end(), [&](const auto& c) { return waits(c) && c.second->lacksForGood(); }) ||
+         std::all_of(all.begin(), all.end(), [&](const auto& c) { return !waits(c) || c.second->lanesEnded(); });
 }
 
 void failAll(Peer& peer, const std::string& why) {
@@ -240,11 +252,9 @@ bool Judge::ended(Peer& peer, int64_t now) {
     askAll(peer, now);  // the second way asks by TCP, sooner where UDP is refused
   }
   shared_.agenda.restUntil(now);
-  if (now - std::max(broke, peer.lastHeard) < kDeathNs || !allRefuseTcp(peer, broke)) return false;
+  if (now - std::max(broke, peer.lastHeard) < kDeathNs || !allRefuseTcp(peer, broke, now)) return false;
   if (!peer.streamed) return false;  // a firewall may refuse all TCP to us but the lanes
-  return std::all_of(peer.receivesById.begin(), peer.receivesById.end(), [](const auto& c) {
-    return c.second->over() || !c.second->hasOutstanding() || c.second->lanesEnded();
-  });
+  return nothingMoreComes(peer);
 }
 
 void Judge::watchSilence(Peer& peer, int64_t now) {

@@ -47,6 +47,7 @@ void SecondWay::tickPath(Peer& peer, Path& path, int64_t now) {
     report_.path(peer, path, "up", "data");
   }
   const SideStreamPtr control = path.control.get();
+  if (path.knocks != nullptr || (control != nullptr && peer.brokeOff() && control->stuck())) knock(peer, path, now);
   if (control == nullptr && !peer.counts(path)) return;
   const bool proves = path.provesData(now);
   // Before data needs it: whether anything passes here.
@@ -106,6 +107,21 @@ void SecondWay::open(Peer& peer, Path& path, int64_t now) {
     SideStreamPtr stream = streams_.connect(peer, path, acks, freely);
     if (stream != nullptr) (acks ? path.acks : path.control).set(std::move(stream));
   }
+}
+
+/// Asks whether the port still takes connections, beside a stream that hears nothing: that may be all there is while
+/// UDP and new connections are lost, and must not be closed.
+void SecondWay::knock(Peer& peer, Path& path, int64_t now) {
+  if (const SideStreamPtr asks = path.knocks) {
+    const int64_t patience = path.streamTries == 1 ? kFirstConnectNs : kConnectNs;
+    if (asks->up() || now - asks->sinceNs > patience) streams_.close(asks);
+    return;
+  }
+  if (!linked(path) || now < path.nextStream) return;
+  const bool freely = path.streamTries % 2 == 1;
+  path.nextStream = now + std::min(kFirstConnectNs << std::min(path.streamTries++, kMostTries), kMostTryIfNeededNs);
+  path.knocks = streams_.connect(peer, path, /*acks=*/false, freely);
+  if (path.knocks != nullptr) path.knocks->rests = true;
 }
 
 /// Says whose the stream is; what waits for an answer is asked again at once. To a process that does not know us yet

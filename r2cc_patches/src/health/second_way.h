@@ -31,6 +31,7 @@ class SecondWay {
  private:
   void tickPath(Peer& peer, Path& path, int64_t now);
   void open(Peer& peer, Path& path, int64_t now);
+  void knock(Peer& peer, Path& path, int64_t now);
   void keepSpare(Peer& peer, Path& path, int64_t now);
   bool wakeSpare(Path& path, int64_t now);
   void introduce(const Peer& peer, SideStream& spare) const;

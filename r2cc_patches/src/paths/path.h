@@ -224,6 +224,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int streamTries = 0;       // without an answer
   bool saidUdpLost = false;  // and NCCL's log says so
   StreamSlot control, acks;
+  SideStreamPtr knocks;   // see SecondWay::knock
   SideStreamPtr spare;    // see SecondWay::keepSpare
   int64_t nextSpare = 0;  // not before
 

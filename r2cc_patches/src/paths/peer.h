@@ -68,6 +68,8 @@ class ReplayWindow {
     seen_.set(back);
     return true;
   }
+  /// Sent after all others that came: who sent it lived longer than they tell.
+  bool isNewest(uint64_t seq) const { return seq == highest_; }
   /// One that was accepted lately: its twin, if it came both ways.
   bool knows(uint64_t seq) const { return seq <= highest_ && highest_ - seq < kBits && seen_.test(highest_ - seq); }
 
@@ -194,7 +196,7 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   ReplayWindow replays;
   uint32_t remoteUp = ~uint32_t{0}, remoteVersion = 0;
   uint32_t remoteLeaving = 0, leavingVersion = 0;  // its NICs that are to go away
-  int64_t lastHeard = 0;
+  int64_t lastHeard = 0;  // by what it sent last: what a kernel sends again after a process's end is older
   int64_t lastCalled = 0, lastAsked = 0;
   int64_t firstBrokeNs = INT64_MIN / 2;  // brokeNs, of the first that nothing was heard after
   int64_t owedSince = 0;                 // it owes us something; 0: nothing

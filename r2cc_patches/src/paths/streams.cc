@@ -78,6 +78,7 @@ void Streams::close(const SideStreamPtr& stream) {
   streams_.erase(stream->fd());
   if (stream->path == nullptr) return;
   if (stream->path->spare == stream) stream->path->spare = nullptr;
+  if (stream->path->knocks == stream) stream->path->knocks = nullptr;
   StreamSlot& slot = stream->acks ? stream->path->acks : stream->path->control;
   if (slot.get() == stream) slot.set(nullptr);
 }
@@ -86,6 +87,7 @@ void Streams::closeOf(Path& path) {
   for (const SideStreamPtr& s : {path.control.get(), path.acks.get()}) {
     if (s != nullptr) close(s);
   }
+  if (const SideStreamPtr asks = path.knocks) close(asks);
   path.askedNs = 0;
   path.udpProofs = path.tcpProofs = 0;
 }

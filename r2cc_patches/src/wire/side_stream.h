@@ -17,6 +17,8 @@ namespace r2cc {
 class Path;
 class Peer;
 
+constexpr int64_t kStuckNs = 40'000'000;  // as long as a kernel may wait before it confirms
+
 class SideStream {
  public:
   /// Begins to connect; null when the kernel refuses at once. `freely`: not bound to the NIC's device.
@@ -46,6 +48,8 @@ class SideStream {
   int64_t quietNs() const;
   /// The same where something of ours is not confirmed; else 0.
   int64_t unconfirmedNs() const;
+  /// It is up, and what it was told is not confirmed for so long that its end may have been lost.
+  bool stuck() { return up() && unconfirmedNs() > kStuckNs; }
   /// Packets of ours that went out more than once.
   uint32_t resent() const;
 

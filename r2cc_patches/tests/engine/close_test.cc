@@ -7,6 +7,7 @@
 #include "nic/topology.h"
 #include "rig/door.h"
 #include "rig/faults.h"
+#include "rig/hostile.h"
 
 using namespace r2cc;
 using namespace r2cc::fake;
@@ -101,6 +102,8 @@ void abortsAtOnce(Enter enter) {
   }
 }
 
+bool fails(End& end) { return end.step(), end.state() == End::State::Failed; }
+
 /// A stream rests there: TCP passes, and what refuses it later is the host.
 bool knowsTcp(Engine& engine) { return EngineDoor::everyStream(engine) > EngineDoor::streams(engine); }
 
@@ -143,14 +146,110 @@ TEST(net_a_process_that_ends_is_told_by_its_lanes_and_ports) {
         rig.loseUdp = !udp;
         rig.endEngine(host);
         End& left = *(host == 0 ? s.receiver : s.sender);
-        const auto fails = [&] { return left.step(), left.state() == End::State::Failed; };
-        CHECK(Rig::within(kLimitNs, fails));
+        CHECK(Rig::within(kLimitNs, [&] { return fails(left); }));
         const auto said = rig.warnings();
         CHECK(said.size() == 1 && said[0].find("its lanes broke, and its host refuses") != std::string::npos);
         CHECK_EQ(s.receiver->wrong(), "");
       }
     }
   }
+}
+
+/// A stream whose end was lost is up, and hears nothing: its port is asked beside it.
+TEST(net_a_process_that_ends_is_told_beside_a_stream_that_hears_nothing) {
+  for (const int host : {0, 1}) {
+    Rig rig(options(Kind::Kept, 1));
+    rig.stream(0, 1, 0, kMany);
+    rig.start();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 100; }));
+    rig.loseUdp = true;
+    CHECK(Rig::within(kLimitNs, [&] { return EngineDoor::streams(rig.engine(1 - host)) > 0; }));
+    const uint64_t before = rig.delivered();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > before + 100; }));
+    rig.stop();
+    EngineDoor::deafen(rig.engine(1 - host));
+    rig.endEngine(host);
+    const Stream& s = rig.streams()[0];
+    const auto told = [&] { return fails(host == 0 ? *s.receiver : *s.sender); };
+    CHECK(Rig::within(msToNs(2000) * check::slowness(), told));
+    const std::string said = lines(rig.warnings());
+    CHECK_EQ(said.find("its lanes broke, and its host refuses") == std::string::npos ? said : "", "");
+  }
+}
+
+/// What was lost on its way is sent again by the dead process's kernel for long: it is not waited for where something
+/// else that was asked for lies on a lane that ended.
+TEST(net_a_process_that_ends_is_told_beside_a_lane_that_stands_still) {
+  Rig rig(options(Kind::Kept, 2));
+  for (int rail = 0; rail < 2; rail++) rig.stream(0, 1, rail, kMany);
+  rig.start();
+  const auto flows = [&] { return rig.streams()[0].receiver->done() > 100 && rig.streams()[1].receiver->done() > 100; };
+  CHECK(Rig::within(kLimitNs, [&] { return flows() && knowsTcp(rig.engine(1)); }));
+  rig.fabric.stand({0, 1}, true);
+  pauseMs(20);
+  rig.stop();
+  rig.endEngine(0);
+  CHECK(Rig::within(kLimitNs, [&] { return fails(*rig.streams()[0].receiver) && fails(*rig.streams()[1].receiver); }));
+  for (const std::string& said : rig.warnings()) {
+    CHECK_EQ(said.find("its lanes broke, and its host refuses") == std::string::npos ? said : "", "");
+  }
+}
+
+/// Nothing is asked for on it for long where shares are uneven, and so its end is not read.
+TEST(net_a_process_that_ends_is_told_beside_a_lane_that_rests) {
+  RigOptions o = options(Kind::Kept, 2);
+  o.mode = 2, o.samples = true;
+  Rig rig(o);
+  rig.stream(0, 1, 0, kMany), rig.stream(0, 1, 1, kMany);
+  for (int rail = 0; rail < 2; rail++) rig.fabric.carries({0, rail}, 1.0);
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 100 && knowsTcp(rig.engine(1)); }));
+  pauseMs(400);
+  const int switches = rig.seen(Type::Switched);
+  rig.fabric.carries({0, 0}, 0.05);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Switched) > switches; }));
+  pauseMs(100);
+  rig.stop();
+  rig.endEngine(0);
+  CHECK(Rig::within(kLimitNs, [&] { return fails(*rig.streams()[0].receiver) && fails(*rig.streams()[1].receiver); }));
+  for (const std::string& said : rig.warnings()) {
+    CHECK_EQ(said.find("its lanes broke, and its host refuses") == std::string::npos ? said : "", "");
+  }
+}
+
+/// Some of what it said was late, and comes after its end, as what a kernel sends again does: that is no life.
+TEST(net_late_words_of_a_process_that_ended_are_no_life) {
+  Rig rig(options(Kind::Kept, 1));
+  Captured captured;
+  captured.watch(rig, 100000);
+  rig.stream(0, 1, 0, kMany);
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 100 && knowsTcp(rig.engine(0)); }));
+  std::vector<std::vector<uint8_t>> late;
+  for (int n = 0; n < 20; n++) {
+    const size_t from = captured.all().size();
+    rig.loseType(Type::Ack, true);
+    pauseMs(2);
+    rig.loseType(Type::Ack, false);
+    const std::vector<Captured::One> lost = captured.all();
+    for (size_t i = from; i < lost.size(); i++) {
+      if (lost[i].from == 1) late.push_back(lost[i].bytes);
+    }
+    const uint64_t before = rig.delivered();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > before + 20; }));
+  }
+  rig.stop();
+  const NicAddress gone = EngineDoor::address(rig.engine(1), 0);
+  rig.endEngine(1);
+  const int64_t ended = nowNs();
+  CHECK(Rig::within(kLimitNs, [&] {
+    const bool more = !late.empty() && nowNs() - ended < msToNs(100);
+    if (more) EngineDoor::datagram(rig.engine(0), 0, gone, late.back()), late.pop_back();
+    pauseMs(2);
+    return fails(*rig.streams()[0].sender);
+  }));
+  const auto said = rig.warnings();
+  CHECK(said.size() == 1 && said[0].find("its lanes broke, and its host refuses") != std::string::npos);
 }
 
 /// Every lane of it breaks again and again, UDP is lost as well, and it lives.

@@ -114,6 +114,14 @@ TEST(net_replay_window) {
   CHECK(!window.accept(0));
 }
 
+TEST(net_replay_window_tells_what_was_sent_last) {
+  ReplayWindow window;
+  CHECK(window.accept(5) && window.isNewest(5));
+  CHECK(window.accept(3) && !window.isNewest(3));  // late: its sender may have ended since
+  CHECK(window.isNewest(5));
+  CHECK(window.accept(6) && window.isNewest(6) && !window.isNewest(5));
+}
+
 TEST(net_replay_window_takes_each_once) {
   ReplayWindow window;
   std::vector<int> taken(5000, 0);

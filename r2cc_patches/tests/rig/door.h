@@ -1,6 +1,9 @@
 // Tests only: a way into the engine past its sockets, as its own thread would hand things over, and what it then holds.
 #pragma once
 
+#include <linux/filter.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 
 #include "engine/engine.h"
@@ -52,6 +55,15 @@ struct EngineDoor {
   static size_t everyStream(Engine& engine) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
     return engine.streams_.size();
+  }
+  /// What comes in by its streams of now is lost, to the last acknowledgement and the end.
+  static void deafen(Engine& engine) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog all{1, &drop};
+    for (int fd = 0; fd < 4096; fd++) {
+      if (engine.streams_.find(fd) != nullptr) (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &all, sizeof(all));
+    }
   }
   /// Those in use.
   static size_t streams(Engine& engine) {

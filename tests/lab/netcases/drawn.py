@@ -31,6 +31,8 @@ TOLD_MS, TOLD_BY_SILENCE_MS = 300, 1500
 NAME = re.compile(r"drawn-(\d+)")
 ALWAYS = 40
 """So many are played every night."""
+ONCE_WRONG = (122, 188, 243, 268, 288, 301)
+"""And these: each has shown a fault."""
 
 Act = tuple[float, Callable[[], object]]
 
@@ -186,4 +188,4 @@ def numbered(number: int) -> Case:
     return Case(f"drawn-{number}", str(drawn), right, partial(play, number=number), (drawn.mode,), long=True)
 
 
-CASES = [numbered(number) for number in range(ALWAYS)]
+CASES = [numbered(number) for number in (*range(ALWAYS), *ONCE_WRONG)]
