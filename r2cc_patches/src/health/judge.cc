@@ -76,6 +76,19 @@ void askAll(Peer& peer, int64_t now) {
   }
 }
 
+/// Something came over a path that was asked, which ends the question; a process that is being ended may still say it.
+bool answeredSince(const Peer& peer, int64_t asked) {
+  const auto& paths = peer.paths();
+  return std::any_of(paths.begin(), paths.end(), [&](const auto& p) { return p->linked && p->lastHeard >= asked; });
+}
+
+/// What was tried by TCP before was about something else; a connection that is not made yet goes on as the first.
+void askAnew(Path& path) {
+  const SideStreamPtr stream = path.control.get();
+  path.nextStream = 0;
+  path.streamTries = stream != nullptr && !stream->up() ? 1 : 0;
+}
+
 /// A connection that has waited since the last call without a message getting through.
 void askIfStuck(Connection& connection) {
   if (connection.over() || !connection.hasOutstanding()) return;
@@ -247,8 +260,8 @@ bool Judge::ended(Peer& peer, int64_t now) {
     peer.firstBrokeNs = peer.brokeNs.load(std::memory_order_relaxed);
   const int64_t broke = peer.firstBrokeNs;
   if (peer.lastHeard > broke + kStragglersNs) return false;
-  if (peer.lastAsked < broke) {
-    for (const auto& path : peer.paths()) path->nextStream = path->streamTries = 0;  // that was about something else
+  if (peer.lastAsked < broke || (now - peer.lastAsked > kStragglersNs && answeredSince(peer, peer.lastAsked))) {
+    for (const auto& path : peer.paths()) askAnew(*path);
     askAll(peer, now);  // the second way asks by TCP, sooner where UDP is refused
   }
   shared_.agenda.restUntil(now);
