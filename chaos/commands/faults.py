@@ -209,8 +209,8 @@ def _told(entry: ListedFault) -> list[str]:
 
 
 def _about(entry: Way) -> list[str]:
+    from chaos.faults.catalogue import needs
     from chaos.faults.parts.keep import shortened
 
-    needs = ", ".join([*entry.requires, entry.privilege, *entry.features])
-    lines = [f"  does   {entry.does}", f"  seen   {entry.peer_sees}", f"  needs  {needs} (on {entry.on})"]
+    lines = [f"  does   {entry.does}", f"  seen   {entry.peer_sees}", f"  needs  {needs(entry)} (on {entry.on})"]
     return lines + [f"  {word:<6} {shortened(getattr(entry, word))}" for word in ("inject", "revert", "probe")]

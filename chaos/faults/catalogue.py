@@ -63,6 +63,13 @@ def catalogue() -> list[ListedFault]:
     ]
 
 
+def needs(of: Fault | Way) -> str:
+    """In words. Who needs no root is told so last: among names of programs, `none` reads as one."""
+    if of.privilege != "none":
+        return ", ".join([*of.requires, of.privilege, *of.features])
+    return "; ".join(filter(None, [", ".join([*of.requires, *of.features]), "no root"]))
+
+
 def _way(fault: Fault) -> Way:
     steps = {"facts": fault.facts(), "inject": fault.inject(), "revert": fault.revert(), "probe": fault.probe()}
     places = dict.fromkeys(place_of(step) for step in (*steps["inject"], *steps["probe"]))

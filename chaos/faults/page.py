@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chaos.faults.catalogue import example
+from chaos.faults.catalogue import example, needs
 from chaos.faults.fault import Fault
 from chaos.faults.registry import kinds
 
@@ -36,5 +36,4 @@ def _needs() -> Iterator[str]:
     yield "|---|---|---|---|"
     for name in kinds():
         fault = example(name, inside=True)
-        needs = ", ".join([*fault.requires, fault.privilege, *fault.features])
-        yield f"| `{name}` | {needs} | {fault.peer_sees} | {'no' if fault.kernel_path_only else 'yes'} |"
+        yield f"| `{name}` | {needs(fault)} | {fault.peer_sees} | {'no' if fault.kernel_path_only else 'yes'} |"

@@ -48,12 +48,13 @@ def site_option(
     text: str = "Which hosts to use.",
 ) -> Callable[[F], F]:
     """The option `--inventory`; the command has it as `site`."""
+    given: dict[str, Any] = {} if required else {"default": default}  # a None counts as a value, and click is content
     return click.option(
         "--inventory",
         "site",
         type=SiteType(local=local),
-        default=default,
         required=required,
         metavar=metavar,
         help=text,
+        **given,
     )

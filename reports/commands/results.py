@@ -65,8 +65,8 @@ def run(
     """Measure the cells of the scoreboard that this machine can, and that the code as it is lacks.
 
     Each take is a file beside FILE, with its commit and machine. Call it again to go on: what is measured stays
-    measured until r2cc_patches, harness, chaos, benchmarks or experiments change. Takes from another machine are files
-    to copy.
+    measured until r2cc_patches, harness, chaos, benchmarks, experiments or nccl_fork change. Takes from another
+    machine are files to copy.
 
     \b
     Examples:

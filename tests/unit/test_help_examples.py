@@ -73,6 +73,21 @@ def test_it_can_be_typed(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert (ROOT / file).exists(), file
 
 
+NEEDY = [
+    (name, each) for name, each in commands(cli) if any(isinstance(p, click.Option) and p.required for p in each.params)
+]
+
+
+@pytest.mark.parametrize(("name", "command"), NEEDY, ids=[name for name, _ in NEEDY])
+def test_an_option_that_is_needed_is_asked_for(name: str, command: click.Command) -> None:
+    """By its name, not by a message about `None`: of `r2cc panic`, somebody types it in a hurry."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.required:
+            context = click.Context(command, info_name=name)
+            with pytest.raises(click.MissingParameter):
+                option.handle_parse_result(context, {}, [])
+
+
 def test_there_are_many() -> None:
     assert len(examples()) > 60
 
