@@ -30,7 +30,7 @@ VM = "vm:2x2"
     "--resume",
     type=FilePath(file_okay=False),
     metavar="DIR",
-    help="Go on with the soak in this folder: its seed, arm, bed and round length, from its next round on.",
+    help="Go on with the soak in this folder: its seed, arm, testbed and round length, from its next round on.",
 )
 @click.option("--minutes", type=click.FloatRange(0.05, 10_000), default=10.0, help="How many minutes to go on.")
 @click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after this many faults, if that is earlier.")

@@ -188,7 +188,7 @@ def _arms(value: Any, report: Report) -> dict[str, Arm]:
     found: dict[str, Arm] = {}
     for name, item in (value or {}).items():
         if name not in MODES:
-            report(("arms", str(name)), f"no such arm on this bed; there are {ARM_NAME}")
+            report(("arms", str(name)), f"no such arm on this testbed; there are {ARM_NAME}")
             continue
         arm = fitted(Arm, item, report, ("arms", name))
         if arm is not None:

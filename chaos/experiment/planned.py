@@ -63,10 +63,10 @@ def _planned(spec: FaultSpec, nics: Sequence[NicLike], per_host: int) -> Planned
         place = (
             f"rail {spec.rail}" if where == "rail" else ", ".join(spec.nics) or f"NIC {spec.nic} on host {spec.host}"
         )
-        raise UsageError(f"fault {spec.id}: this bed has no {place}", hint)
+        raise UsageError(f"fault {spec.id}: this testbed has no {place}", hint)
     hosts = [host for host in names for _ in range(per_host)]
     if (where == "rank" and (spec.rank or 0) >= len(hosts)) or (where == "host" and spec.host not in hosts):
         place = f"host {spec.host}" if where == "host" else f"rank {spec.rank}"
-        raise UsageError(f"fault {spec.id}: this bed has no {place}", hint)
+        raise UsageError(f"fault {spec.id}: this testbed has no {place}", hint)
     host = targets[0][0] if targets else spec.host if where == "host" else hosts[spec.rank or 0]
     return PlannedFault(spec, fault_of(spec, [known[target] for target in targets], host), tuple(targets), host)

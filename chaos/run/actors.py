@@ -98,10 +98,12 @@ class Actors:
     def _host(self, name: str) -> Host:
         if name == SWITCH:
             if self.switch is None:
-                raise FaultError("nobody lets us into this bed's switch", "r2cc chaos faults says what acts on hosts")
+                raise FaultError(
+                    "nobody lets us into this testbed's switch", "r2cc chaos faults says what acts on hosts"
+                )
             return self.switch
         if name not in self.hosts:
-            raise FaultError(f"this bed has no host {name}", "use the experiment's own topology (--inventory lab)")
+            raise FaultError(f"this testbed has no host {name}", "use the experiment's own topology (--inventory lab)")
         return self.hosts[name]
 
     def _look(self, step: Look) -> Result:

@@ -39,7 +39,7 @@ def common(command: F) -> F:
     return command
 
 
-@click.group(cls=launch_cmd.Workloads, short_help="Run a workload: ours on any bed, nccl-tests, vLLM or DeepSpeed.")
+@click.group(cls=launch_cmd.Workloads, short_help="Run a workload: ours on any testbed, nccl-tests, vLLM or DeepSpeed.")
 def run() -> None:
     """Run a workload over the patched NCCL: ours on the hosts of an inventory, or programs of the user's own.
 

@@ -49,7 +49,8 @@ def _gap(gap: ShownGap) -> Iterator[str]:
     yield f"{gap.connection}: nothing delivered for {gap.gap_ms:.1f} ms, until message {gap.number}"
     cause = gap.cause
     if cause is None:
-        yield "  why: no failover was recorded; the peer was late, or the link slow"
+        late = "the peer was late" if gap.sender_known else "the peer was late or had nothing to send"
+        yield f"  why: no failover explains it: {late}, or the link slow (`--around failover` shows what failures made)"
     else:
         nic = f" {cause.nic}" if cause.nic else ""
         after = f"{cause.after_ms:+.1f} ms from its start"

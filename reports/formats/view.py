@@ -173,7 +173,7 @@ def _facts(run: RunDir) -> list[tuple[str, str]]:
     cores = f"{its.cores} cores, {memory(its.memory_bytes)} memory, {its.cpu}"
     pairs = [
         ("Experiment", run.name),
-        ("Bed", summary.bed),
+        ("Testbed", summary.bed),
         ("Machine", cores),
         ("Build", summary.build_id),
         ("Seed", summary.seed),

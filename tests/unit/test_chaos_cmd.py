@@ -121,10 +121,10 @@ def test_dry_run_needs_neither_a_build_nor_a_lab(monkeypatch: pytest.MonkeyPatch
         ([NIC_DOWN, "--arms", ","], "--arms: nic_down has no arm ','", "it has stock, migrate"),
         (
             [NIC_DOWN, "--inventory", "lab:small", "--dry-run"],
-            "fault cable: this bed has no NIC eth2 on host h1",
+            "fault cable: this testbed has no NIC eth2 on host h1",
             "topology",
         ),
-        ([NIC_DOWN, "--inventory", "lab:small"], "fault cable: this bed has no NIC eth2 on host h1", "topology"),
+        ([NIC_DOWN, "--inventory", "lab:small"], "fault cable: this testbed has no NIC eth2 on host h1", "topology"),
         ([NIC_DOWN, "--inventory", "cluster.yaml", "--dry-run"], "no inventory", "lab"),
     ],
 )

@@ -88,7 +88,7 @@ def test_wrong_settings_are_refused(more: dict[str, Any], message: str) -> None:
 
 
 def test_a_nic_that_is_not_there_or_has_no_address_is_refused() -> None:
-    with pytest.raises(UsageError, match="this bed has no h1:eth9"):
+    with pytest.raises(UsageError, match="this testbed has no h1:eth9"):
         planned_faults(experiment_with(words(nics=["h1:eth9"])), BED)
     bare = fault_of(spec_of(words()), [PlannedNic("h1", "eth1", "", "")], "h1")
     with pytest.raises(ValueError, match="h1 eth1 has no address"):
