@@ -70,7 +70,7 @@ Path* Messages::hear(Peer& peer, size_t nic, const NicAddress& from, const Heade
   // After a silence, whatever was tried by TCP meanwhile says nothing.
   if (now - path->udpHeard > kBackNs) path->nextStream = path->streamTries = 0;
   path->udpHeard = now;
-  path->askedNs = path->tcpProofs = 0;
+  path->askedNs = path->tcpProofs = path->refusedAlive = 0;
   return path;
 }
 
@@ -87,7 +87,7 @@ void Messages::hearOver(Peer& peer, size_t nic, Path* path, const Header& header
   if (news) peer.remoteHeard = header.nicsHeard;
   if (path == nullptr) return;
   path->lastHeard = now;
-  if (news) path->refused = false;
+  if (news && std::exchange(path->refused, false)) path->refusedAlive++;
 }
 
 void Messages::onRefused(size_t nic, const NicAddress& to, const uint8_t* quote, size_t size) {

@@ -34,6 +34,8 @@ constexpr int64_t kAssociationNs = msToNs(150);  // how long a path is probed be
 
 constexpr int64_t kMuteNs = msToNs(50);  // without the first answer
 
+constexpr int kRefusedAlive = 3;  // once, what was said before a process ended may be heard after it
+
 constexpr int64_t kProofNs = msToNs(500);  // how long a proof that data passes is one
 constexpr int64_t kAwayNs = msToNs(50);    // in doubt for so long, without an answer that others gave meanwhile
 
@@ -204,8 +206,10 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t askedNs = 0;              // the first question by UDP since anything came by UDP; 0: none
   int64_t udpHeard = 0;             // the last time something came by UDP
   bool refused = false;             // its port was refused since anything was heard over it
-  /// Its host refuses what passed until now: no firewall, which would have been found out.
-  bool refusesNow() const { return refused && udpHeard != 0 && !saidUdpLost; }
+  int refusedAlive = 0;             // how often it was heard after a refusal, and not by UDP: a firewall refuses
+  /// Its host refuses what passed until now, or what was lost without a word: no firewall, which would have been found
+  /// out.
+  bool refusesNow() const { return refused && udpHeard != 0 && refusedAlive < kRefusedAlive; }
   int64_t tcpRefusedNs = INT64_MIN / 2;  // when its port last took no connection, though the host is there
   int udpProofs = 0;                     // questions and answers that came by UDP alone since one was missing
   int tcpProofs = 0;                     // and by TCP alone since anything came by UDP

@@ -261,6 +261,21 @@ TEST(net_path_probation_ends_in_silence) {
   CHECK(path.state() == PathState::Dead);
 }
 
+/// A firewall refuses while a process lives, which is heard by TCP then. One that loses UDP refuses nothing.
+TEST(net_path_tells_a_firewall_that_refuses_from_a_host_that_does) {
+  Path path(0, 0, PathUse::Data);
+  path.refused = true;
+  CHECK(!path.refusesNow());  // nothing ever came by UDP
+  path.udpHeard = 1;
+  CHECK(path.refusesNow());
+  path.saidUdpLost = true;
+  CHECK(path.refusesNow());
+  path.refusedAlive = kRefusedAlive - 1;  // what was said before the end of a process may come after it
+  CHECK(path.refusesNow());
+  path.refusedAlive = kRefusedAlive;
+  CHECK(!path.refusesNow());
+}
+
 /// What a late process has not read came by UDP all the same: nobody says that UDP does not pass.
 TEST(net_side_channel_knows_what_it_has_not_read) {
   std::vector<LocalNic> nics(1);
