@@ -50,7 +50,10 @@ def drain(
     folder, wanted = folder_of(control, *CONTROL), drains.place_of(place)
     if status is not None:
         drains.check_alternative(status, wanted)
+    was_there = folder.exists()
     path = drains.drain(folder, wanted, for_s)
+    if not was_there:
+        click.echo(f"r2cc: {folder} was not there, and was made: is it the R2CC_CONTROL_DIR of the jobs?", err=True)
     unseen = "Without --status nobody sees when it is" if status is None else drains.unseen(status, wanted)
     left = None if status is None or unseen else drains.wait_until_left(status, wanted, wait_s)
     back = f"r2cc undrain {wanted} --control {shlex.quote(str(folder))}"

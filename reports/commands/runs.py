@@ -106,7 +106,7 @@ def _table(found: Sequence[Entry]) -> None:
 
     colours = {"holds": "green", "deviated": "red", "failed": "yellow", "void": "yellow"}
     table = Table(box=None, pad_edge=False)
-    for name in ("run", "verdict", "bed", "arms", "build", "tags"):
+    for name in ("run", "verdict", "testbed", "arms", "build", "tags"):
         table.add_column(name, overflow="fold" if name == "arms" else "ellipsis", no_wrap=name in ("run", "verdict"))
     for run in found:
         words = (run.bed, " ".join(run.arms), run.build_id[:8], " ".join(run.tags))

@@ -63,7 +63,9 @@ def dry_run(name: str, arm: str) -> list[str]:
 def test_a_bed_without_rdma_is_refused_before_anything_starts(inventory: str, more: list[str], tmp_path: Path) -> None:
     result = call("run", str(SHIPPED[0]), "--inventory", inventory, "--out", str(tmp_path / "runs"), *more)
     assert isinstance(result.exception, UsageError), result
-    assert str(result.exception).startswith(f"net: ib needs RDMA devices, and the testbed {inventory} has none\n  try: ")
+    assert str(result.exception).startswith(
+        f"net: ib needs RDMA devices, and the testbed {inventory} has none\n  try: "
+    )
     assert not (tmp_path / "runs").exists()
 
 

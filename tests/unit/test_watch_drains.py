@@ -27,6 +27,10 @@ def test_a_drain_is_a_file_that_only_its_owner_can_change(tmp_path: Path) -> Non
     control = tmp_path / "control"
     done = call(drain, "h1:eth2", "--control", str(control), "--for", "60")
     assert done.return_value == 0
+    assert f"{control} was not there, and was made" in done.stderr, (
+        "a name that is wrong must not pass for one that jobs watch"
+    )
+    assert "was made" not in call(drain, "h1:eth2", "--control", str(control), "--for", "60").stderr
     (file,) = control.iterdir()
     assert file.name == "drain-h1-eth2.json"
     assert file.stat().st_mode & 0o777 == 0o644
