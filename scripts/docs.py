@@ -106,7 +106,12 @@ def keys_page() -> str:
     schema = json.loads((ROOT / "harness/schemas/experiment.schema.json").read_text())
     parts = [keys_of("The file", schema)]
     parts += [keys_of(name, part) for name, part in sorted(schema["$defs"].items()) if part.get("properties")]
-    intro = "Every key, its type, limits and default. [What they mean](experiment.md)."
+    intro = (
+        "Every key, its type, limits and default. What they mean: [the file](experiment.md), [faults](faults.md). Of "
+        "workloads: [the host bench](../internals/bench.md), whose options have the same names, [on GPUs]"
+        "(../howto/gpus.md#2-workloads-under-faults), [your own program and nccl-tests](../howto/own-job.md), [servers]"
+        "(../howto/inference.md)."
+    )
     return "\n\n".join(["# Keys of an experiment file", MADE, intro, *parts]) + "\n"
 
 
