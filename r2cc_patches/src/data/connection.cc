@@ -154,6 +154,11 @@ LanePtr Connection::findLane(uint32_t laneId) const {
   return it == lanes_.end() ? nullptr : *it;
 }
 
+bool Connection::hasLaneUp() const {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const LanePtr& lane) { return lane->state == LaneState::Up && !lane->error; });
+}
+
 void Connection::addLane(const LanePtr& lane) {
   const Owned owned(owner_, Owned::Wait::Yes);
   lanes_.push_back(lane);

@@ -1,5 +1,6 @@
 #include "engine/messages.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "wire/refusal.h"
@@ -16,6 +17,19 @@ template <class M>
 bool read(Reader& reader, M& message) {
   reader(message);
   return reader.ok();
+}
+
+/// A lane or a stream that would end with the process. Where none is left, as in a failover, the first refusal says as
+/// much as such an end.
+bool holdsAnything(const Peer& peer) {
+  const auto up = [](const auto& c) { return !c.second->over() && c.second->hasLaneUp(); };
+  const auto hears = [](const auto& path) {
+    const SideStreamPtr stream = path->control.get();
+    return (stream != nullptr && stream->up()) || (path->spare != nullptr && path->spare->up());
+  };
+  return std::any_of(peer.sends.begin(), peer.sends.end(), up) ||
+         std::any_of(peer.receivesById.begin(), peer.receivesById.end(), up) ||
+         std::any_of(peer.paths().begin(), peer.paths().end(), hears);
 }
 
 /// A path that lost some of so little is as lossy as when its data stood still: it is asked again.
@@ -128,8 +142,10 @@ void Messages::readStream(int fd) {
 /// Closed at once: a descriptor in error wakes the engine again and again.
 void Messages::onStreamRefused(const SideStreamPtr& stream) {
   if (stream->path != nullptr) {
+    const int64_t now = runNs();
+    if (stream->peer->streamed && !holdsAnything(*stream->peer)) stream->peer->brokeNs = now;
     stream->path->refused = true;
-    stream->path->tcpRefusedNs = runNs();
+    stream->path->tcpRefusedNs = now;
   }
   parts_.streams.close(stream);
 }
