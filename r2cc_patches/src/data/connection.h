@@ -169,9 +169,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// NCCL waits for a message here, or the peer owes us an acknowledgement that a copy is kept for.
   virtual bool hasOutstanding() const { return outstanding_.load(std::memory_order_relaxed) > 0; }
   /// The same, or NCCL has a message that was not taken yet.
-  /// The engine's: there is a lane whose end would be heard.
-  bool hasLaneUp() const;
   bool isOwed() const { return hasOutstanding() || wantsRoom_.load(std::memory_order_relaxed); }
+  /// There is a lane whose end would be heard. The engine alone asks.
+  bool hasLaneUp() const;
 
  protected:
   /// The one place that changes state_; writes the `path` event.

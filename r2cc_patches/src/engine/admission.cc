@@ -32,7 +32,7 @@ Peer* Admission::genuine(Parsed& parsed) {
 
 bool Admission::fresh(Peer& peer, const Parsed& parsed) {
   if (!peer.replays.accept(parsed.header().seq)) {
-    dropped_.replayed += peer.streams ? 0 : 1;
+    dropped_.replayed += peer.hearsTwice(runNs()) ? 0 : 1;
     return false;
   }
   if (peer.replays.isNewest(parsed.header().seq)) peer.heardAtSeq = peer.sentSeq();

@@ -22,8 +22,15 @@ constexpr int64_t kAnswerHalfNs = msToNs(500);
 constexpr int64_t kSeriesNs = msToNs(100);  // rounds farther apart have nothing to do with each other
 constexpr int64_t kRoundsAnAnswer = 4;
 constexpr int64_t kMostRoundNs = kSeriesNs;
+constexpr int64_t kTwinNs = msToNs(1000);        // within which what was sent both ways came both ways
 constexpr int64_t kMostAnswerNs = msToNs(1000);  // one that lay in a queue for longer must not blind us for as long
 }  // namespace
+
+bool Peer::hearsTwice(int64_t now) const {
+  if (now - streamEndedNs < kTwinNs) return true;
+  return streams && std::any_of(paths_.begin(), paths_.end(),
+                                [](const auto& path) { return path->control.used() || path->acks.used(); });
+}
 
 void Peer::recount() {
   const bool whole = std::all_of(paths_.begin(), paths_.end(),

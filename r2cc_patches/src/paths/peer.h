@@ -125,6 +125,8 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   Path* pathOf(uint8_t local, uint8_t remoteDev) const;
   /// Not one by a router that never answered, where another of NICs that face each other is up: nobody asks for it.
   bool counts(const Path& path) const;
+  /// A second way is there, or was just now: what comes twice is no replay.
+  bool hearsTwice(int64_t now) const;
   std::string describe() const;
   /// For a log, our NICs towards it: "; no link at h1: eth0; no link at peer 10.1.0.3: eth1", empty where all have
   /// theirs. By names, since the peer passes it on. `host`: ours.
@@ -207,14 +209,15 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   uint32_t answeredRound = 0;          // the newest that any path answered
   int64_t openSince = 0;               // when the one after it was sent
   int64_t slowestNs = 0, slowestAt = 0;
-  bool known = false;                    // it was heard: it knows us, too
-  bool streamed = false;                 // a stream was up: TCP passes, and a refusal is the host's own
-  bool streams = false;                  // some path has a second way: what comes twice is no replay
-  int64_t lastPong = INT64_MIN / 2;      // an answer to a question, over whatever path
-  int64_t answersSince = INT64_MIN / 2;  // and it answers steadily since then
-  int64_t emptySince = 0;                // neither end has a connection to the other
-  int exchanging = 0;                    // connections that wait for the other end's count
-  uint64_t heardAtSeq = 0;               // the last datagram sent to it when it was last heard
+  bool known = false;                     // it was heard: it knows us, too
+  bool streamed = false;                  // a stream was up: TCP passes, and a refusal is the host's own
+  bool streams = false;                   // some path has, or had, a second way
+  int64_t streamEndedNs = INT64_MIN / 2;  // and when the last one ended
+  int64_t lastPong = INT64_MIN / 2;       // an answer to a question, over whatever path
+  int64_t answersSince = INT64_MIN / 2;   // and it answers steadily since then
+  int64_t emptySince = 0;                 // neither end has a connection to the other
+  int exchanging = 0;                     // connections that wait for the other end's count
+  uint64_t heardAtSeq = 0;                // the last datagram sent to it when it was last heard
   uint64_t acksSent = 0;
   uint64_t nextRepaired = 0;   // the connection whose acknowledgement the next pong begins with
   uint32_t remoteHeard = 0;    // the NICs over which it hears anybody

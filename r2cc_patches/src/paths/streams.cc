@@ -76,6 +76,7 @@ bool Streams::claim(const SideStreamPtr& stream, Peer& peer, bool rests) {
 void Streams::close(const SideStreamPtr& stream) {
   waiter(*stream).remove(stream->fd());
   streams_.erase(stream->fd());
+  if (stream->peer != nullptr && !stream->rests) stream->peer->streamEndedNs = runNs();
   if (stream->path == nullptr) return;
   if (stream->path->spare == stream) stream->path->spare = nullptr;
   if (stream->path->knocks == stream) stream->path->knocks = nullptr;

@@ -70,6 +70,13 @@ struct EngineDoor {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
     return engine.streams_.size() - engine.streams_.resting();
   }
+  /// Some peer is heard twice just now.
+  static bool hearsTwice(Engine& engine) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    const int64_t now = runNs();
+    return std::any_of(engine.shared_.peers.begin(), engine.shared_.peers.end(),
+                       [now](const auto& entry) { return entry.second->hearsTwice(now); });
+  }
   struct Held {
     size_t peers = 0, connections = 0;
     size_t mostNics = 0, mostPaths = 0, mostArrived = 0;  // of one peer, one listen
