@@ -4,6 +4,7 @@
 #include "own_process.h"
 #include "rig/door.h"
 #include "rig/faults.h"
+#include "rig/finish.h"
 
 using namespace r2cc;
 using namespace r2cc::fake;
@@ -106,7 +107,6 @@ TEST(net_address_that_is_replaced_at_once) {
   endOnRail0(rig, 1000, s);
 }
 
-// What was learned of the path, and every deadline, is a day old when it returns.
 // The subnet's size alone: nothing that is in use minds.
 TEST(net_address_in_a_subnet_of_another_size) {
   Rig rig(two());
@@ -120,13 +120,14 @@ TEST(net_address_in_a_subnet_of_another_size) {
   endOnRail0(rig, 1000, s);
 }
 
+// What was learned of the path, and every deadline, is a day old when it returns.
 TEST(net_address_is_another_after_a_day) {
   Rig rig(two());
   Stream& s = half(rig, 1000);
   CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 500; }));
   for (const int host : {0, 1}) loseAddress(rig, host);
   for (const int host : {0, 1}) CHECK(shows(rig, host, 0));
-  runClock.lost(-kDayNs);
+  leap(rig, kDayNs, kLimitNs);
   for (const int host : {0, 1}) giveAddress(rig, host, 7);
   for (const int host : {0, 1}) CHECK(shows(rig, host, 1));
   endOnRail0(rig, 1000, s);
@@ -139,7 +140,7 @@ TEST(net_link_returns_after_a_day) {
   rig.fabric.cut({0, 0}, Cut::Hold);
   rig.link(0, 0, false);
   CHECK(shows(rig, 0, 0));
-  runClock.lost(-kDayNs);
+  leap(rig, kDayNs, kLimitNs);
   rig.fabric.heal({0, 0});
   rig.link(0, 0, true);
   CHECK(shows(rig, 0, 1));

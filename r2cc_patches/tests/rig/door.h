@@ -77,6 +77,16 @@ struct EngineDoor {
     return std::any_of(engine.shared_.peers.begin(), engine.shared_.peers.end(),
                        [now](const auto& entry) { return entry.second->hearsTwice(now); });
   }
+  /// Some peer owes it an answer, or has been silent for `ns` and is not known to owe none.
+  static bool awaits(Engine& engine, int64_t ns) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    const auto owes = [](const auto& c) { return !c.second->over() && c.second->isOwed(); };
+    return std::any_of(engine.shared_.peers.begin(), engine.shared_.peers.end(), [&](const auto& entry) {
+      const Peer& peer = *entry.second;
+      return runNs() - peer.lastHeard > ns || std::any_of(peer.sends.begin(), peer.sends.end(), owes) ||
+             std::any_of(peer.receivesById.begin(), peer.receivesById.end(), owes);
+    });
+  }
   struct Held {
     size_t peers = 0, connections = 0;
     size_t mostNics = 0, mostPaths = 0, mostArrived = 0;  // of one peer, one listen
