@@ -1,7 +1,8 @@
 """What the net library did with connections: moved off their home NICs, brought back, or gave up. Pure.
 
 A *failover* is a connection frozen at its sending end; `net_end` counts them too, and the larger of both counts: a rank
-that was killed says nothing at its end, and a line may be lost with it.
+that was killed says nothing at its end, and a line may be lost with it. Frozen until the receiver closed it is none: at
+a job's end a lane may break before the receiver's goodbye is here.
 """
 
 from __future__ import annotations
@@ -20,20 +21,34 @@ def stream_of(line: Line) -> Stream:
 
 def failovers(data: RunData) -> int:
     """Of all connections of all ranks; 0 in a run of stock."""
-    frozen = sum(
-        line["state"] == "frozen" and line.get("direction") == "send" for line in data.by_event.get("path", [])
-    )
-    return max(int(frozen), sum(int(line["failovers"]) for line in data.by_event.get("net_end", [])))
+    frozen = sum(line["state"] == "frozen" for line in _moves(data))
+    return max(frozen, sum(int(line["failovers"]) for line in data.by_event.get("net_end", [])))
 
 
 def not_returned(data: RunData) -> int:
     """Sending ends that were not on their home NIC when they were last active."""
     last = {
-        stream_of(line): line
-        for line in data.by_event.get("path", [])
-        if line["state"] in ("active", "frozen", "holding", "exchanging") and line.get("direction") == "send"
+        stream_of(line): line for line in _moves(data) if line["state"] in ("active", "frozen", "holding", "exchanging")
     }
     return sum(not _at_home(line) for line in last.values())
+
+
+def _moves(data: RunData) -> list[Line]:
+    """The path lines of sending ends, without those that only led to an orderly close."""
+    found: list[Line] = []
+    latest: dict[Stream, list[Line]] = {}  # of each stream, since it was last active or without a path
+    for line in data.by_event.get("path", []):
+        if line.get("direction") != "send":
+            continue
+        begun = latest.setdefault(stream_of(line), [])
+        if line["state"] in ("frozen", "exchanging"):
+            begun.append(line)
+            continue
+        if line["state"] != "closed":
+            found += begun
+        begun.clear()
+        found.append(line)
+    return found + [line for begun in latest.values() for line in begun]
 
 
 def _at_home(line: Line) -> bool:

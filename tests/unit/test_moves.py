@@ -44,6 +44,16 @@ def test_a_frozen_sender_is_a_failover_and_the_receiver_is_not_counted_again() -
     assert (outcome["failovers"], outcome["returned"]) == ("deviated", "deviated")
 
 
+def test_frozen_until_the_receiver_closed_it_is_no_failover() -> None:
+    """A job's end: the lane breaks 0.8 ms before the goodbye is here."""
+    ended = [*AWAY[:2], path(1451, "h1", "closed", "")]
+    assert (failovers(run(*ended)), not_returned(run(*ended))) == (0, 0)
+    assert (failovers(run(*AWAY[:2])), not_returned(run(*AWAY[:2]))) == (1, 1), "the rank was killed, perhaps"
+    lost = [*AWAY[:2], path(1451, "h1", "holding", ""), path(1452, "h1", "closed", "")]
+    assert (failovers(run(*lost)), not_returned(run(*lost))) == (1, 1)
+    assert failovers(run(*AWAY, *ended)) == 1
+
+
 def test_what_the_library_counted_counts_when_lines_were_lost() -> None:
     assert failovers(run({**AWAY[0], "event": "net_end", "failovers": 3, "failbacks": 0})) == 3
 

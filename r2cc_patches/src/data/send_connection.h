@@ -187,6 +187,7 @@ class SendConnection final : public Connection {
   uint64_t ahead() const;
   void startSwitch(std::vector<PlanLane> lanes, const Slicing& cut);
   void failover(const std::vector<LanePtr>& lanes, const std::string& cause);
+  void countFailover();
   /// The plan may come to need it, or the receiver's already does.
   bool inUse(const LanePtr& lane) const;
   void maintain(int64_t now);
@@ -215,6 +216,7 @@ class SendConnection final : public Connection {
   uint64_t leaveFrom_ = 0;                    // an idle one asks its old steps to end once so much is posted
   const Path* avoid_ = nullptr;               // no lane could be made on it just now
   std::string cause_;
+  std::string failingOver_;                             // the cause of a failover that does not count yet
   static constexpr int64_t kFirstRepeatNs = msToNs(4);  // doubled with every repeat
   int64_t nextRepeat_ = 0, repeatAfter_ = 0;
   int64_t nextStandby_ = 0, nextMaintain_ = 0;

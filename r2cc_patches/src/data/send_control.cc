@@ -37,7 +37,7 @@ bool SendConnection::inUse(const LanePtr& lane) const {
 
 void SendConnection::failover(const std::vector<LanePtr>& lanes, const std::string& cause) {
   if (over()) return;
-  const bool counted = state() == ConnectionState::Active && !lanes.empty();
+  if (state() == ConnectionState::Active && !lanes.empty()) failingOver_ = cause;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
     for (const LanePtr& lane : lanes) {
@@ -48,10 +48,17 @@ void SendConnection::failover(const std::vector<LanePtr>& lanes, const std::stri
     target_ = nullptr;
     setState(ConnectionState::Frozen, cause);
   }
-  if (counted) failovers++;
-  if (counted && services_.tally != nullptr) services_.tally->failover(cause);
   if (hasOutstanding()) peer.settledNs = runNs() + kDataFirstNs;
   recover(cause);
+}
+
+/// When it goes on, or has no path to: at a job's end a lane may break before the receiver's Bye is here, and that was
+/// no failover.
+void SendConnection::countFailover() {
+  if (failingOver_.empty()) return;
+  failovers++;
+  if (services_.tally != nullptr) services_.tally->failover(failingOver_);
+  failingOver_.clear();
 }
 
 /// Finds the lane to go on with: an idle one at once, else a new one, else none until a path returns.
@@ -70,6 +77,7 @@ void SendConnection::recover(const std::string& cause) {
   }
   if (state() == ConnectionState::Holding) return;
   holdingSince_ = runNs();
+  countFailover();
   services_.info("R2CC: no path to peer " + peer.describe() + " (" + cause + "): holding for up to " +
                  std::to_string(services_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
   setState(ConnectionState::Holding, cause);
@@ -134,6 +142,7 @@ const char* SendConnection::resume(const Fenced& message) {
   seenAcked_ = std::max(acked_.load(std::memory_order_relaxed), safeBelow());  // and so did what moved
   recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
   setState(ConnectionState::Active, cause_, replayed);
+  countFailover();
   everActive_ = true;
   lateLanes_ = 0;
   pump(holdFrom_);

@@ -132,6 +132,25 @@ TEST(net_abort_while_connecting) {
   }
 }
 
+/// A lane may break before the receiver's Bye is here: that is no failure of a healthy job.
+TEST(net_a_lane_that_breaks_at_the_end_is_no_failover) {
+  for (const bool ends : {true, false}) {
+    Rig rig(options(Kind::Kept, 2));
+    rig.stream(0, 1, 0, 20);
+    const auto counted = [&] { return rig.engine(0).endLine().find("1 connection failure") != std::string::npos; };
+    rig.loseType(Type::Ack, true);  // so that the sender looks at its lane
+    rig.start();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 20; }));
+    exchange(rig);
+    CHECK(!counted());
+    if (ends) rig.stop(), rig.streams()[0].receiver->close();
+    if (ends) CHECK(Rig::within(kLimitNs, [&] { return EngineDoor::sending(rig.engine(0)) == 0; }));
+    rig.loseType(Type::Fenced, false);
+    if (!ends) CHECK(Rig::within(kLimitNs, counted));
+    CHECK_EQ(counted(), !ends);
+  }
+}
+
 /// Its lanes break, and its ports take nothing any more: that is told by these two, not by the time it is silent.
 TEST(net_a_process_that_ends_is_told_by_its_lanes_and_ports) {
   for (const int rails : {1, 3}) {

@@ -87,6 +87,15 @@ struct EngineDoor {
              std::any_of(peer.receivesById.begin(), peer.receivesById.end(), owes);
     });
   }
+  /// Sending ends that are neither closed nor failed.
+  static size_t sending(Engine& engine) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    size_t out = 0;
+    for (const auto& [id, peer] : engine.shared_.peers) {
+      for (const auto& [number, c] : peer->sends) out += c->over() ? 0 : 1;
+    }
+    return out;
+  }
   struct Held {
     size_t peers = 0, connections = 0;
     size_t mostNics = 0, mostPaths = 0, mostArrived = 0;  // of one peer, one listen
