@@ -25,6 +25,7 @@ ALLOWED_VARIABLES = (
 )
 TOOLKIT = frozenset(
     {
+        "R2CC_CI_GRACE_S",
         "R2CC_CI_STARTED",
         "R2CC_CI_STORE",
         "R2CC_CI_TIMES",

@@ -17,6 +17,8 @@ TESTS = ("lab-together", "lab-timed", "lab-alone", "test-unit", "model")
 STAND_IN = r"""#!/bin/sh
 for word; do case $word in */*|*=*|-*|build|net) ;; *) target=$word ;; esac; done
 echo "$target" >>called
+[ -z "$STUBBORN" ] || trap "" TERM
+until [ "$target" != "$FAILS" ] || [ "$(cat pids 2>/dev/null | wc -l)" -ge "$HUNG" ]; do sleep 0.05; done
 [ "$target" != "$FAILS" ] || exit 1
 case " $HANGS " in *" $target "*) echo $$ >>pids; exec sleep 600 ;; esac
 turns=0
@@ -57,7 +59,8 @@ def prepared(
     (folder / "build" / "net" / "test.log").write_text("50 tests, 900 checks, 0 failed; 377 left out, which ran\n")
     env = {key: text for key, text in os.environ.items() if not key.startswith("R2CC_")}
     env |= {"PATH": f"{folder}/bin:{os.environ['PATH']}", "TESTS": " ".join(TESTS), "FAILS": fails}
-    return env | {"HANGS": "nothing", "SILENT": silent, "BECOMES": becomes[0], "POLICY": becomes[1]}
+    env |= {"HANGS": "nothing", "HUNG": "0", "STUBBORN": ""}
+    return env | {"SILENT": silent, "BECOMES": becomes[0], "POLICY": becomes[1]}
 
 
 def test_it_passes_when_all_ran(tmp_path: Path) -> None:
@@ -99,16 +102,39 @@ def test_what_fails_ends_it_and_says_what_each_part_took(tmp_path: Path, fails: 
     assert "passed, 5 skipped" not in done.stdout
 
 
-@pytest.mark.parametrize("inner", [False, True])
-def test_nothing_outlives_it_however_it_is_ended(tmp_path: Path, inner: bool) -> None:
+def that_hangs(folder: Path, what: str, stubborn: str = "", **settings: Any) -> dict[str, str]:
+    """Its environment: one or two targets never end, and heed SIGTERM or do not."""
+    (folder / "tmp").mkdir()
+    made = prepared(folder, **settings) | {"HANGS": what, "STUBBORN": stubborn, "TMPDIR": str(folder / "tmp")}
+    return made | {"R2CC_CI_GRACE_S": "1" if stubborn else "60"}
+
+
+def nothing_is_left(folder: Path) -> None:
+    pids = (folder / "pids").read_text().split()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "something runs on")
+    until(lambda: not list((folder / "tmp").iterdir()), "something was left in the file system")
+
+
+@pytest.mark.parametrize("stubborn", ["", "yes"])
+@pytest.mark.parametrize(
+    ("inner", "what"),
+    [(False, "lab-together built-tsan"), (True, "lab-together built-tsan"), (True, "test-unit changed")],
+)
+def test_nothing_outlives_it_however_it_is_ended(tmp_path: Path, inner: bool, what: str, stubborn: str) -> None:
     """Killed is `timeout`, which a runner has started, or the script below it; a part runs, and another behind it."""
-    env = prepared(tmp_path) | {"HANGS": "lab-together built-tsan", "TMPDIR": str(tmp_path / "tmp")}
-    (tmp_path / "tmp").mkdir()
+    env = that_hangs(tmp_path, what, stubborn)
     pids = tmp_path / "pids"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([tmp_path / ".ci" / "run"], env=env, **quiet) as process:  # type: ignore[call-overload]
         until(lambda: pids.is_file() and len(pids.read_text().split()) == 2)
         below = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(below[0]) if inner else process.pid, signal.SIGKILL)
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split()), "something runs on")
-    until(lambda: not list((tmp_path / "tmp").iterdir()), "something was left in the file system")
+    nothing_is_left(tmp_path)
+
+
+@pytest.mark.parametrize("stubborn", ["", "yes"])
+@pytest.mark.parametrize(("fails", "behind"), [("lab-together", "built-tsan"), ("test-unit", "changed")])
+def test_what_runs_behind_ends_with_what_fails(tmp_path: Path, fails: str, behind: str, stubborn: str) -> None:
+    env = that_hangs(tmp_path, behind, stubborn, fails=fails) | {"HUNG": "1"}
+    assert subprocess.run([tmp_path / ".ci" / "run"], env=env, capture_output=True, timeout=100).returncode != 0
+    nothing_is_left(tmp_path)
