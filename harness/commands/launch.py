@@ -104,7 +104,11 @@ def _job_options(command: F) -> F:
         click.option("--dry-run", is_flag=True, help="Print every command; start nothing."),
         quiet_option(),
         click.option("--corrupt", default="", hidden=True, callback=_corrupt, metavar="RANK:ITERATION"),
-        click.option("--port", type=click.IntRange(1, 65535), default=29500, help="The port where ranks meet."),
+        click.option(
+            "--port",
+            type=click.IntRange(1, 65535),
+            help="The port where ranks meet. Without it: one that is free on the first host.",
+        ),
         click.option(
             "--timeout-s",
             type=click.IntRange(1, 86_400),
@@ -225,17 +229,20 @@ def environment(words: tuple[str, ...]) -> dict[str, str]:
 
 def _run(
     kind: str, *, launcher: str, site: Site, dry_run: bool, as_json: bool, quiet: bool, prefix: str | None,
-    oob: str | None, envs: tuple[str, ...], **given: Any,
+    oob: str | None, envs: tuple[str, ...], port: int | None, **given: Any,
 ) -> int:  # fmt: skip
     import tempfile
+    from dataclasses import replace
 
     from harness.launch.hosts import opened
-    from harness.launch.plan import met, plan, starts
-    from harness.launch.workloads import Asked, check, job
+    from harness.launch.plan import met, plan, ranks_port, starts
+    from harness.launch.workloads import ROOT_PORT, Asked, check, job
 
     check(kind, launcher)
-    asked = Asked(kind, env=environment(envs), **given)
+    asked = Asked(kind, env=environment(envs), port=port or ROOT_PORT, **given)
     with opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
+        if port is None and not dry_run:
+            asked = replace(asked, port=ranks_port(asked, hosts))
         made = job(_placed(asked, hosts, launcher, oob), hosts, os.environ)
         made = made if dry_run else met(made, launcher, hosts.hosts)
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -208,9 +209,15 @@ def vllm_bench(*, model: str, more: tuple[str, ...], dry_run: bool, **numbers: i
 )
 @click.option("--gpus", type=click.IntRange(1, 64), help="How many GPUs of each host to use. Without it: all.")
 @click.option("--master", metavar="ADDRESS", help="The address of the first host.")
-@click.option("--port", type=click.IntRange(1, 65535), default=29500, help="The port where ranks meet.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="The port where ranks meet. Without it: one that is free here, or 29500 with --hostfile.",
+)
 @common
-def deepspeed(*, script: tuple[str, ...], mode: int, library: Path | None, dry_run: bool, **where: Any) -> int:
+def deepspeed(
+    *, script: tuple[str, ...], mode: int, library: Path | None, dry_run: bool, port: int | None, **where: Any
+) -> int:
     """`deepspeed SCRIPT ARGS` with R2CC's environment on every host; our options go before SCRIPT.
 
     \b
@@ -221,7 +228,16 @@ def deepspeed(*, script: tuple[str, ...], mode: int, library: Path | None, dry_r
     from harness.programs import adapters
 
     env = adapters.r2cc_env(_library(library, mode), mode, os.environ)
-    return _start(adapters.deepspeed(script, env, os.environ, **where), dry_run=dry_run)
+    if port is None and where["hostfile"] is None and not dry_run:
+        port = _free_port()
+    return _start(adapters.deepspeed(script, env, os.environ, port=port or 29500, **where), dry_run=dry_run)
+
+
+def _free_port() -> int:
+    from harness.hosts import LocalHost
+    from harness.launch.plan import free_port
+
+    return free_port(LocalHost(), sys.executable, "this machine", "ranks")
 
 
 def _start(launch: Any, *, dry_run: bool) -> int:

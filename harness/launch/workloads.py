@@ -16,6 +16,7 @@ from harness.workloads.kinds.registry import kinds
 from harness.workloads.kinds.workload import Place, Workload
 
 ROOT_PORT = 29500
+"""What a dry run shows where no port is given, and what is taken where the first host cannot say which one is free."""
 NCCL_TESTS = "nccl-tests"
 """A program of its own, which prints rows: no kind of workload."""
 IMPOSSIBLE: Mapping[str, tuple[str, str]] = {

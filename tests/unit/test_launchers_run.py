@@ -32,7 +32,7 @@ from harness.hosts import LocalHost
 from harness.launch.hosts import JobHosts
 from harness.launch.job import Job
 from harness.launch.launchers import torchrun
-from harness.launch.plan import met
+from harness.launch.plan import met, ranks_port
 from harness.launch.processes import Processes, Start
 from harness.launch.run import JobRun
 from harness.launch.streams import Whole
@@ -223,7 +223,7 @@ def python_that_tries(tmp_path: Path, ports: list[int]) -> str:
     """A Python of the first host whose choice of ports to try is not left to chance."""
     chance = f"import random; random.sample = lambda *_: {ports}"
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{chance}\n$2"\n')
+    python.write_text(f'#!/bin/sh\ncode=$2\nshift 2\nexec {sys.executable} -c "{chance}\n$code" "$@"\n')
     python.chmod(0o755)
     return str(python)
 
@@ -238,9 +238,25 @@ def test_torchruns_processes_meet_where_no_other_job_does(tmp_path: Path) -> Non
         found = met(made, "torchrun", {"a": LocalHost()})
         assert [f"10.0.0.1:{free}" in torchrun.command(found, host) for host in "ab"] == [True, True]
         assert met(made, "ssh", {}) is made
-        full = replace(made, python=python_that_tries(tmp_path, [taken]))
-        with pytest.raises(InfraError, match="a has no free port where torchrun's"):
-            met(full, "torchrun", {"a": LocalHost()})
+        for ranks, ports in ((1, [taken]), (free, [taken, free])):  # the ranks take theirs later
+            full = replace(made, rendezvous=f"10.0.0.1:{ranks}", python=python_that_tries(tmp_path, ports))
+            with pytest.raises(InfraError, match="a has no free port where torchrun's"):
+                met(full, "torchrun", {"a": LocalHost()})
+
+
+def test_ranks_meet_where_no_other_job_does(tmp_path: Path) -> None:
+    site = JobHosts(["a", "b"], "10.0.0.1", launch_double.PROGRAMS, {"a": LocalHost()})
+    free = free_port()
+    with socket.socket() as other:
+        other.bind(("", 0))
+        taken = other.getsockname()[1]
+        asked = Asked("bench", python=python_that_tries(tmp_path, [taken, free]))
+        assert ranks_port(asked, site) == free
+        with pytest.raises(InfraError, match="a has no free port where ranks could meet"):
+            ranks_port(replace(asked, python=python_that_tries(tmp_path, [taken])), site)
+    for silent in (replace(site, hosts={}), replace(site, hosts={"b": LocalHost()})):
+        assert ranks_port(asked, silent) == 29500
+    assert ranks_port(replace(asked, python=str(tmp_path / "none")), site) == 29500
 
 
 @needs_torch

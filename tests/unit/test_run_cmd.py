@@ -247,6 +247,10 @@ def test_the_adapters_run_in_the_foreground(tmp_path: Path, monkeypatch: pytest.
     assert result.return_value == 7
     assert (tmp_path / "told").read_text().splitlines() == [
         "R2CC_MODE=0", f"--hostfile {tmp_path}/hosts --master_port 29500 t.py -x"]  # fmt: skip
+    script(tmp_path, "deepspeed", f'echo "$@" > {tmp_path}/told')
+    assert call("deepspeed", "--mode", "0", "t.py").return_value == 0
+    ports = re.fullmatch(r"--master_port (\d+) t.py\n", (tmp_path / "told").read_text())
+    assert ports is not None and 20000 <= int(ports[1]) < 29000  # free on this machine, where all ranks are
 
 
 def test_a_signal_is_an_exit_code_as_in_a_shell(tmp_path: Path) -> None:
