@@ -20,8 +20,8 @@ Examples:
   r2cc health --status /run/r2cc-status --for condition    a patch of a Kubernetes node
 
 \b
-Exit codes: 0 healthy, 1 a NIC failed and R2CC carries its work, 2 bad usage, 4 connections have no path and are held,
-5 some are lost. With --for: 0 no problem, 1 a problem (slurm, npd).
+Exit codes: 0 healthy, or unknown, 1 a NIC failed and R2CC carries its work, 2 bad usage, 4 connections have no path and
+are held, 5 some are lost. Unknown: no status file could be read. With --for: 0 no problem, 1 a problem (slurm, npd).
 """
 AGENTS = ("slurm", "npd", "condition", "nvsentinel", "nvrx")
 
@@ -48,6 +48,8 @@ def health(*, status: Path | None, host: str | None, agent: str | None, problem:
         raise UsageError("--json and --for are two forms of the same", "leave one out")
     found = judged(read_folder(folder_of(status), host))
     for line in found.problems:
+        if line == found.message and not agent and not as_json:
+            continue  # it is the verdict
         click.echo(f"r2cc: {line}", err=True)
     if agent:
         text, code = rendered(found, agent, host or socket.gethostname(), problem)

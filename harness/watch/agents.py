@@ -13,6 +13,10 @@ AGENTS = ("slurm", "npd", "condition", "nvsentinel", "nvrx")
 LONGEST = 80
 """characters that node-problem-detector keeps of a message"""
 CHECK = "r2cc-net"
+REASONS = {
+    "healthy": "Healthy", "unknown": "NothingRead", "carried": "CarriedByR2cc", "held": "Held", "lost": "Lost"
+}  # fmt: skip
+"""Of a Kubernetes node's condition, which is neither true nor false where nothing is known."""
 
 
 def is_problem(health: Health, from_: str) -> bool:
@@ -38,8 +42,8 @@ def _condition(health: Health, problem: bool, now: datetime) -> dict[str, Any]:
     at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     condition = {
         "type": "R2ccNetworkProblem",
-        "status": "True" if problem else "False",
-        "reason": {"healthy": "Healthy", "carried": "CarriedByR2cc", "held": "Held", "lost": "Lost"}[health.verdict],
+        "status": "True" if problem else "Unknown" if health.verdict == "unknown" else "False",
+        "reason": REASONS[health.verdict],
         "message": health.message,
         "lastHeartbeatTime": at,
     }
@@ -57,7 +61,7 @@ def _event(health: Health, problem: bool, node: str, now: datetime) -> dict[str,
         "checkName": CHECK,
         "isHealthy": not problem,
         "isFatal": problem and health.verdict in ("held", "lost"),
-        "recommendedAction": "NONE" if health.verdict in ("healthy", "carried") else "CONTACT_SUPPORT",
+        "recommendedAction": "CONTACT_SUPPORT" if health.verdict in ("held", "lost") else "NONE",
         "message": health.message,
         "entitiesImpacted": [{"entityType": "NIC", "entityValue": nic.device} for nic in failed],
         "generatedTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -8,10 +8,10 @@ from typing import Literal
 from harness.schemas.form import form
 from harness.watch.status import Folder, Nic, Status
 
-Verdict = Literal["healthy", "carried", "held", "lost"]
-VERDICTS: tuple[Verdict, ...] = ("healthy", "carried", "held", "lost")
-"""From good to bad."""
-EXIT_CODES: dict[str, int] = {"healthy": 0, "carried": 1, "held": 4, "lost": 5}
+Verdict = Literal["healthy", "unknown", "carried", "held", "lost"]
+VERDICTS: tuple[Verdict, ...] = ("healthy", "unknown", "carried", "held", "lost")
+"""From good to bad. Unknown is no problem: a host where no job ran yet has no folder, and is not drained."""
+EXIT_CODES: dict[str, int] = {"healthy": 0, "unknown": 0, "carried": 1, "held": 4, "lost": 5}
 FAILED: tuple[str, ...] = ("down", "degraded")
 
 
@@ -34,8 +34,9 @@ class NicHealth:
 @dataclass(frozen=True)
 class Health:
     verdict: Verdict
-    """carried: a NIC is down or slow, and R2CC carries what was on it. held: connections wait for any path. lost: some
-    failed for good, now or in the last ten minutes"""
+    """unknown: nothing could be read: no job ran here yet, or this is not where they write. carried: a NIC is down or
+    slow, and R2CC carries what was on it. held: connections wait for any path. lost: some failed for good, now or in
+    the last ten minutes"""
     message: str
     processes: int
     jobs: list[str]
@@ -53,7 +54,7 @@ def judged(folder: Folder) -> Health:
     held = sum(each.connections.held for each in folder.live)
     lost = sum(each.connections.failed for each in folder.live)
     lost += sum(each.totals.connections_lost for each in folder.ended)
-    verdict: Verdict = "healthy"
+    verdict: Verdict = "unknown" if folder.unknown else "healthy"
     if any(nic.state in FAILED for nic in nics):
         verdict = "carried"
     if held:
@@ -61,7 +62,7 @@ def judged(folder: Folder) -> Health:
     if lost:
         verdict = "lost"
     jobs = sorted({each.job for each in folder.live if each.job})
-    message = _message(verdict, nics, held, lost, len(folder.live))
+    message = folder.unknown if verdict == "unknown" else _message(verdict, nics, held, lost, len(folder.live))
     return Health(verdict, message, len(folder.live), jobs, nics, held, lost, folder.problems)
 
 

@@ -142,6 +142,8 @@ class Folder:
     """a line each, for stderr"""
     files: dict[Path, Status] = field(default_factory=dict)
     """where each of them lies"""
+    unknown: str = ""
+    """why it says nothing of a host: nothing could be read"""
 
 
 def read_folder(path: Path, host: str | None = None, now: float | None = None, *, whatever_age: bool = False) -> Folder:
@@ -152,11 +154,9 @@ def read_folder(path: Path, host: str | None = None, now: float | None = None, *
     try:
         files = sorted(file for file in path.iterdir() if _is_status(file.name))
     except FileNotFoundError:
-        found.problems.append(f"{path}: no such folder: no process has R2CC_STATUS_DIR={path}, or none ran yet")
-        return found
+        return _unknown(found, f"{path}: no such folder: no process has R2CC_STATUS_DIR={path}, or none ran yet")
     except OSError as error:
-        found.problems.append(f"{path}: {error.strerror}; run it as the user of the jobs, or as root")
-        return found
+        return _unknown(found, f"{path}: {error.strerror}; run it as the user of the jobs, or as root")
     unreadable: list[str] = []
     for file in files:
         try:
@@ -176,9 +176,16 @@ def read_folder(path: Path, host: str | None = None, now: float | None = None, *
     if unreadable:
         more = f", and {len(unreadable) - 1} more" if len(unreadable) > 1 else ""
         found.problems.append(f"{path}: a status file could not be read: {unreadable[0]}{more}")
+        found.unknown = "" if found.files else found.problems[-1]
     if old > MANY_OLD:
         hint = f"find {path} -name '*.json' -mmin +60 -delete"
         found.problems.append(f"{path}: {old} files of processes that ended long ago; to remove them: {hint}")
+    return found
+
+
+def _unknown(found: Folder, why: str) -> Folder:
+    found.problems.append(why)
+    found.unknown = why
     return found
 
 

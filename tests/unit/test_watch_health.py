@@ -123,10 +123,33 @@ def test_a_thousand_files_of_ended_processes_are_not_read(tmp_path: Path) -> Non
     assert "1000 files of processes that ended long ago; to remove them: find " in asked.stderr
 
 
-def test_a_folder_that_is_not_there_is_no_problem_of_the_host(tmp_path: Path) -> None:
-    asked = ask(tmp_path / "none")
-    assert asked.return_value == 0
-    assert "no such folder" in asked.stderr
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("none", "no such folder"), ("file", "Not a directory"), ("unreadable", "a status file could not be read")],
+)
+def test_what_cannot_be_read_is_neither_health_nor_a_problem_of_the_host(tmp_path: Path, name: str, says: str) -> None:
+    """No job ran yet, or the folder is misspelt: such a node is not drained, and is not called healthy."""
+    (tmp_path / "file").touch()
+    (tmp_path / "unreadable").mkdir()
+    write(tmp_path / "unreadable", "{")
+    asked = ask(tmp_path / name)
+    assert (asked.return_value, asked.stderr) == (0, "")
+    assert asked.stdout.startswith(f"unknown: {tmp_path / name}: {says}")
+    found = json.loads(ask(tmp_path / name, "--json").stdout)
+    assert problems("health", found) == []
+    assert (found["verdict"], found["problems"]) == ("unknown", [found["message"]])
+    for agent, text in (("slurm", "R2CC unknown: "), ("npd", "R2CC unknown: "), ("nvrx", '{"failed_checks": []}')):
+        told = ask(tmp_path / name, "--for", agent, "--problem", "carried")
+        assert told.return_value == 0 and told.stdout.startswith(text) and says in told.stderr
+    (condition,) = json.loads(ask(tmp_path / name, "--for", "condition").stdout)["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("Unknown", "NothingRead")
+    event = json.loads(ask(tmp_path / name, "--for", "nvsentinel").stdout)
+    assert (event["isHealthy"], event["recommendedAction"]) == (True, "NONE")
+
+
+def test_a_folder_without_processes_is_healthy(tmp_path: Path) -> None:
+    asked = ask(tmp_path)
+    assert (asked.stdout, asked.return_value) == ("healthy: no NIC failed, 0 processes\n", 0)
 
 
 @pytest.mark.parametrize("words", [["health"], ["metrics"], ["job-report", "--json"], ["drain", "h1:eth2"]])
