@@ -21,7 +21,7 @@ def stream_of(line: Line) -> Stream:
 
 def failovers(data: RunData) -> int:
     """Of all connections of all ranks; 0 in a run of stock."""
-    frozen = sum(line["state"] == "frozen" for line in _moves(data))
+    frozen: int = sum(line["state"] == "frozen" for line in _moves(data))
     return max(frozen, sum(int(line["failovers"]) for line in data.by_event.get("net_end", [])))
 
 
