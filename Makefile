@@ -46,7 +46,7 @@ many-faults: setup ## Several NICs, hosts or a whole rail at once, and faults du
 
 soak: setup ## Random faults for MINUTES=n (10), printed SEED=s; a failure is shrunk to an experiment file
 	@.venv/bin/r2cc build net
-	@.venv/bin/r2cc chaos soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(ARMS),--arm $(ARMS)) $(if $(BED),--bed $(BED))
+	@.venv/bin/r2cc chaos soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(ARMS),--arm $(ARMS)) $(if $(or $(TESTBED),$(BED)),--testbed $(or $(TESTBED),$(BED)))
 
 record: setup-dev ## One short run in the lab into STORE=dir (runs), and its history judged: lasting changes fail
 	@.venv/bin/r2cc build net --quiet

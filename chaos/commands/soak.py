@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import ExperimentPath, FilePath, json_option, out_option, quiet_option
+from harness.commands.options import ExperimentPath, FilePath, Renamed, json_option, out_option, quiet_option
 from harness.commands.values import yaml_with
 from harness.schemas import dumped
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chaos.testbed.launch import Benches
 
 VM = "vm:2x2"
-"""What `--bed vm` opens: the shapes of chaos/soak/draw.py."""
+"""What `--testbed vm` opens: the shapes of chaos/soak/draw.py."""
 
 
 @click.command()
@@ -48,7 +48,10 @@ VM = "vm:2x2"
     help="Which arm runs.",
 )
 @click.option(
-    "--bed",
+    "--testbed",
+    "bed",
+    cls=Renamed,
+    old="--bed",
     type=click.Choice(["lab", "vm"]),
     default="lab",
     help="Where to run: in the lab, or on two emulated guests over soft-RoCE (vm).",
@@ -83,7 +86,7 @@ def soak(**options: Any) -> int:
     Examples:
       r2cc chaos soak --minutes 60
       r2cc chaos soak --minutes 60 --seed 7 --arm balance
-      r2cc chaos soak --minutes 10 --bed vm
+      r2cc chaos soak --minutes 10 --testbed vm
       r2cc chaos soak --minutes 30 --under experiments/gpu/collectives.yaml
       r2cc chaos soak --resume runs/<time>-soak --minutes 10
       r2cc chaos run runs/<time>-soak/replay.yaml
@@ -205,7 +208,7 @@ def _shape_under(file: Path, bed: str, arm: str) -> Shape:
     from harness.sites.inventory import parse
 
     if bed == "vm":
-        raise UsageError("--under: the experiment's topology is made in the lab", "leave --bed out")
+        raise UsageError("--under: the experiment's topology is made in the lab", "leave --testbed out")
     own = load(file)
     if arm not in own.arms:
         raise UsageError(f"--arm: {own.name} has no arm {arm!r}", f"it has {', '.join(own.arms)}")

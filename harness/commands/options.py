@@ -55,6 +55,18 @@ class ExperimentPath(FilePath):
         return shipped(super().convert(value, param, ctx))
 
 
+class Renamed(click.Option):
+    """An option whose `old` name still works, and is not shown any more."""
+
+    def __init__(self, *names: Any, old: str, **more: Any) -> None:
+        super().__init__(*names, **more)
+        self._old = old
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        super().add_to_parser(parser, ctx)
+        parser.add_option(obj=self, opts=[self._old], dest=self.name)
+
+
 def out_option(command: F) -> F:
     """`--out`, of commands that make a run."""
     return click.option(
