@@ -1,4 +1,4 @@
-"""The planner's cost parameters (docs/internals/schedules.md, "Costs") from what schedules took at two sizes."""
+"""The planner's cost parameters (docs/internals/schedule-costs.md) from what schedules took at two sizes."""
 
 from __future__ import annotations
 
