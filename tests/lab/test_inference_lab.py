@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import with_word
 
 pytestmark = [pytest.mark.lab, pytest.mark.build]
 
@@ -54,16 +55,9 @@ def own_standin(folder: Path) -> Path:
     return folder / "standin.py"
 
 
-def left_over(folder: Path) -> list[str]:
+def left_over(folder: Path) -> list[int]:
     """Processes of this test's stand-in that still run."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(own_standin(folder)).encode() in (process / "cmdline").read_bytes():
-                found.append(process.name)
-        except OSError:  # it has ended meanwhile
-            continue
-    return found
+    return with_word(str(own_standin(folder)))
 
 
 def test_tokens_wait_while_the_network_swallows_them_and_no_request_fails(tmp_path: Path) -> None:

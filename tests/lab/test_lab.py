@@ -161,7 +161,7 @@ def test_large_outputs_do_not_block(lab: Lab) -> None:
 
 
 def test_spawn_streams_signals_and_waits(lab: Lab) -> None:
-    process = lab.hosts["h0"].spawn(["sh", "-c", "echo one; echo why >&2; exec sleep 100"])
+    process = lab.hosts["h0"].spawn(["sh", "-c", "echo why >&2; echo one; exec sleep 100"])
     assert process.stdout is not None
     assert process.stdout.readline() == b"one\n"
     assert process.poll() is None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ports import free_port
+from processes import with_word, words_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 import slurm_lab
@@ -110,13 +111,7 @@ def test_all_ranks_end(folder: Path, how: str) -> None:
 
 def processes(folder: Path, what: str) -> list[int]:
     """Those of ours whose first words name it."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_text().split("\0") if entry.name.isdigit() else []
-        except OSError:
-            continue
-        ours = str(folder / "prefix") in " ".join(words) and "salloc" not in words
-        if ours and any(what in word for word in words[:3]):
-            found.append(int(entry.name))
-    return sorted(found)
+    found = {pid: words_of(pid) for pid in with_word(str(folder / "prefix"))}
+    return sorted(
+        pid for pid, words in found.items() if "salloc" not in words and any(what in word for word in words[:3])
+    )

@@ -95,7 +95,7 @@ def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 
 
 def test_spawn_streams_and_keeps_stderr() -> None:
-    process = LocalHost().spawn(["sh", "-c", "echo one; echo why >&2; read x < /dev/null; exec sleep 30"])
+    process = LocalHost().spawn(["sh", "-c", "echo why >&2; echo one; read x < /dev/null; exec sleep 30"])
     assert process.stdout is not None
     assert process.stdout.readline() == b"one\n"
     assert process.poll() is None

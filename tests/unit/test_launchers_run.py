@@ -23,6 +23,7 @@ from click.testing import CliRunner, Result
 sys.path.insert(0, str(Path(__file__).parent))
 import launch_double
 from ports import free_port
+from processes import with_word
 from torch_python import mended_python, needs_torch, torch_python
 from waits import LIMIT_S, until
 
@@ -119,14 +120,7 @@ def test_ctrl_c_ends_all_ranks(tmp_path: Path, allocation: dict[str, str]) -> No
 
 
 def ranks(folder: Path) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and str(folder / "rank.py") in (entry / "cmdline").read_text():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
+    return with_word(str(folder / "rank.py"))
 
 
 def local(folder: Path, ranks: int, **plan: object) -> list[Start]:
