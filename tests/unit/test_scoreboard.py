@@ -184,6 +184,7 @@ def go(board: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[me
     said: list[str] = []
     monkeypatch.setattr(measured, "version", lambda _: NOW)
     monkeypatch.setattr(measured, "gpus", list)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})  # two cores, whatever this run may use
     monkeypatch.setattr(measured, "build", lambda quiet: said.append("built"))
     monkeypatch.setattr(measured, "measure", lambda cell, *_, **__: take(float(len(said))))
     wanted = {"minutes": None, "again": False, "dry_run": False, "quiet": True, **options}
