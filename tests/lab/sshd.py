@@ -61,7 +61,8 @@ class Sshd:
 
     def kill_connections(self, signum: int = signal.SIGKILL) -> None:
         for child in psutil.Process(self.process.pid).children():
-            child.send_signal(signum)
+            with suppress(psutil.NoSuchProcess):
+                child.send_signal(signum)
 
     def stop(self) -> None:
         """With all its connections; what was started through them ends too."""
@@ -69,7 +70,7 @@ class Sshd:
         self.process.kill()
         self.process.wait()
         for child in found:
-            if child.is_running():
+            with suppress(psutil.NoSuchProcess):
                 child.kill()
 
 

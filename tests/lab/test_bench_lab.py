@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,9 +201,11 @@ def test_the_sampler_sees_links_and_bytes_and_ends_on_sigterm(lab: Lab, net: Net
     assert set(first["nics"]) == {"eth0", "eth1"}
     host.run(["ip", "link", "set", "eth1", "down"])
     host.run(["ip", "link", "set", "eth1", "up"])
-    time.sleep(0.3)
+    lines: list[Line] = []
+    while not [line for line in lines if line["event"] == "link" and line["nic"] == "eth1" and line["up"]]:
+        lines.append(json.loads(process.stdout.readline()))  # the kernel may take a second to say that it is up
     process.send_signal(signal.SIGTERM)
-    lines = [json.loads(line) for line in process.stdout]
+    lines += [json.loads(line) for line in process.stdout]
     assert process.wait(60) == 0
     assert [line["up"] for line in lines if line["event"] == "link" and line["nic"] == "eth1"][:2] == [False, True]
     assert all(0 <= line["busy"] <= 1 for line in lines if line["event"] == "cpu")
@@ -220,11 +221,12 @@ def test_the_sampler_ends_with_its_stdin(net: NetBuild) -> None:
 def test_the_sampler_s_bytes_are_those_of_the_operation(lab: Lab, net: NetBuild, held_stdin: int) -> None:
     host = lab.hosts["h1"]
     sampler = host.spawn(sampler_command(net.sampler, nics=["eth0", "eth1"]), stdin=held_stdin)
+    assert sampler.stdout is not None
+    first = sampler.stdout.readline()  # before anything is sent
     ranks = run(lab, net, SMALL)
     assert [rank.exit_code for rank in ranks] == [0] * RANKS
     sampler.terminate()
-    assert sampler.stdout is not None
-    samples = [line for line in map(json.loads, sampler.stdout) if line["event"] == "sample"]
+    samples = [line for line in map(json.loads, [first, *sampler.stdout]) if line["event"] == "sample"]
     payload = (SMALL.iterations + SMALL.warmup) * SMALL.bytes * 2 * (RANKS - 1) / RANKS / 2  # a NIC's half
     for nic in ("eth0", "eth1"):
         sent = samples[-1]["nics"][nic]["tx_bytes"] - samples[0]["nics"][nic]["tx_bytes"]

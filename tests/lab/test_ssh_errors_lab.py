@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from ports import free_port
+from processes import words_of
 from waits import until
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -85,12 +86,8 @@ def test_a_proxy_command_is_the_connection_and_ends_with_it(server: Server) -> N
     until(lambda: not _relays(server.port))
 
 
-def _relays(port: int) -> list[psutil.Process]:
-    return [
-        each
-        for each in psutil.Process().children(recursive=True)
-        if each.status() != psutil.STATUS_ZOMBIE and f"relay-of-{port}" in each.cmdline()
-    ]
+def _relays(port: int) -> list[int]:
+    return [each.pid for each in psutil.Process().children(recursive=True) if f"relay-of-{port}" in words_of(each.pid)]
 
 
 def test_damaged_lines_of_known_hosts_harm_no_host(server: Server, tmp_path: Path) -> None:

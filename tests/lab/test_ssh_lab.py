@@ -21,6 +21,8 @@ from harness.hosts import Host
 from harness.hosts.ssh.hosts import SshHost, ssh_hosts
 
 pytestmark = pytest.mark.skipif(sshd.SSHD is None, reason="no sshd (apt-get install openssh-server)")
+NO_AGENT = 2
+"""What `ssh-add` ends with where no agent answers: its socket is there before it listens."""
 
 Server = sshd.Sshd
 
@@ -98,7 +100,7 @@ def test_more_commands_than_sshd_allows_on_a_connection(host: SshHost) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(LIMIT_S)
     assert len(done) == 15
 
 
@@ -110,7 +112,7 @@ def test_a_host_that_dies_half_way_is_said_to_be_lost_and_found_again(
     with pytest.raises(SshError, match="was lost: while it ran sh") as caught:
         host.run(["sh", "-c", f"echo $$ >'{tmp_path}/new'; mv '{tmp_path}/new' '{tmp_path}/pid'; exec sleep 60"])
     assert caught.value.kind == "lost"
-    assert spawned.wait(5) == 255
+    assert spawned.wait(LIMIT_S) == 255
     assert "was lost" in spawned.stderr_tail()
     spawned.close()
     assert host.run(["echo", "back"]).stdout == "back\n"
@@ -169,8 +171,8 @@ def test_the_agents_key_is_enough(server: Server, tmp_path: Path, monkeypatch: p
     path = str(tmp_path / "agent")
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
     try:
-        until(Path(path).exists)
         monkeypatch.setenv("SSH_AUTH_SOCK", path)
+        until(lambda: subprocess.run(["ssh-add", "-l"], capture_output=True).returncode != NO_AGENT)
         subprocess.run(["ssh-add", "-q", str(server.key)], check=True, timeout=LIMIT_S)
         with ssh_hosts([server.target(keys=(), agent="all")]) as hosts:
             assert hosts["n1"].run(["echo", "in"]).stdout == "in\n"
