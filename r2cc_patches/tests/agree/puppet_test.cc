@@ -52,13 +52,16 @@ bool goesOn(const Enqueuer& enqueuer) {
   return eventually([&] { return enqueuer.entered() > now + 100; });
 }
 
+/// By both. Who was late is asked again, so that it may have been more than once before somebody looks.
+bool withdrawn(Stage& stage) { return stage[0].stats().withdrawn > 0 && stage[1].stats().withdrawn > 0; }
+
 }  // namespace
 
 TEST(agree_who_never_says_ready_holds_nobody_up) {
   Stage stage(3, quick, silentFrom(Type::Ready));
   Enqueuer zero(stage[0]), one(stage[1]);
   stage[1].report("x");
-  CHECK(eventually([&] { return stage[0].stats().withdrawn == 1 && stage[1].stats().withdrawn == 1; }));
+  CHECK(eventually([&] { return withdrawn(stage); }));
   CHECK(goesOn(zero) && goesOn(one));
   CHECK_EQ(stage[0].stats().waits + stage[1].stats().waits, 0U);
   CHECK_EQ(stage[1].stats().lastWithdrawal, "not ready in time from rank 2");
@@ -73,9 +76,10 @@ TEST(agree_who_never_promises_is_withdrawn_by_all_together) {
   CHECK(eventually([&] { return stage[0].stats().waits == 1 && stage[1].stats().waits == 1; }));
   const uint64_t at = one.entered();
   std::this_thread::sleep_for(Ms(100));
-  CHECK_EQ(one.entered(), at);  // it promised: it stands there
+  const uint64_t later = one.entered();
+  CHECK(later == at || stage[1].stats().withdrawn > 0);  // it promised: it stands there, as long as that holds
   CHECK(goesOn(zero) && goesOn(one));
-  CHECK_EQ(stage[1].stats().withdrawn, 1U);
+  CHECK(eventually([&] { return withdrawn(stage); }));
   CHECK_EQ(stage[1].stats().lastWithdrawal, "no promise in time from rank 2");
   CHECK(stage[1].stats().waitedNs > 100000000);
   CHECK(!one.switched());
@@ -114,7 +118,7 @@ TEST(agree_who_promises_the_impossible_counts_as_silent) {
     return answer;
   });
   stage[1].report("x");
-  CHECK(eventually([&] { return stage[1].stats().withdrawn == 1; }));
+  CHECK(eventually([&] { return withdrawn(stage); }));
   CHECK_EQ(stage[1].stats().switches, 0U);
 }
 

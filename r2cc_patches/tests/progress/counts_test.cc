@@ -70,7 +70,7 @@ TEST(lines_come_while_it_runs) {
   const Watched watched;
   Player<V6> player;
   player.collective(1, 1, 64);
-  CHECK(within(5000, [&] { return watched.last().number("bytes") == 128; }));
+  CHECK(within(5000, [&] { return watched.last().number("bytes") == 128 && watched.last().number("ended") == 1; }));
   const size_t lines = linesOf(watched.file()).size();
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
   CHECK_EQ(linesOf(watched.file()).size(), lines);  // nothing changed
