@@ -29,7 +29,7 @@ from harness.hosts.lease import hold
 from harness.sites.inventory import parse
 from harness.vmlab.lab import VmLab
 
-SILENCE_S, OF_TTL = 1.5, 0.2
+SILENCE_S, OF_TTL = 5.0, 0.2
 """Emulated machines are slow: the time to live says how slow."""
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -87,7 +88,13 @@ def test_files_go_whole_or_not_at_all(host: SshHost, server: Server, tmp_path: P
     endless = tmp_path / "endless"
     endless.touch()
     os.truncate(endless, 1 << 40)
-    sshd.once(lambda: any(part.stat().st_size for part in there.parent.glob("*.part-*")), server.kill_connections)
+
+    def begun() -> bool:
+        with suppress(FileNotFoundError):  # a part that is whole, or given up, is there no longer
+            return any(part.stat().st_size for part in there.parent.glob("*.part-*"))
+        return False
+
+    sshd.once(begun, server.kill_connections)
     with pytest.raises(CommandError, match="was lost"):
         host.put(endless, str(there))
     until(lambda: sorted(path.name for path in there.parent.iterdir()) == ["there"])
