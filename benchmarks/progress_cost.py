@@ -1,6 +1,6 @@
 """What the library that watches any NCCL costs the threads of NCCL that call it: a step, an operation, a collective.
 
-    make -C r2cc_patches progress-cost && .venv/bin/python benchmarks/progress_cost.py
+    .venv/bin/python benchmarks/progress_cost.py
 
 Exit code: 0 a step costs less than 1 % of what it takes on a network of 400 Gbit/s, 1 it costs more.
 """
@@ -12,7 +12,10 @@ import subprocess
 import sys
 
 import click
+from common import Benchmark
 
+from harness.build import build_net, run_target
+from harness.progress import silent
 from harness.repo import checkout
 
 STEP_BYTES = 512 * 1024
@@ -21,9 +24,11 @@ RATE_GBIT = 400.0
 MOST_PERCENT = 1.0
 
 
-@click.command()
+@click.command(cls=Benchmark)
 def main() -> None:
     """Measure, print, judge."""
+    build_net(progress=silent)
+    run_target("progress-cost", silent)
     program = str(checkout().net / "progress_cost")
     cost = json.loads(subprocess.run([program], check=True, capture_output=True).stdout)
     step_ns = STEP_BYTES * 8 / RATE_GBIT

@@ -1,6 +1,6 @@
 """What the flight recorder costs: a record alone, and healthy iterations with and without it, interleaved.
 
-    make -C r2cc_patches net recorder-cost && .venv/bin/python benchmarks/recorder_overhead.py [--pairs 5]
+    .venv/bin/python benchmarks/recorder_overhead.py [--pairs 5]
 
 Exit code: 0 both figures hold (20 ns a record, 1 % of an iteration), 1 one misses, 3 the runs were void.
 """
@@ -17,10 +17,13 @@ from typing import Any
 
 import click
 import yaml
+from common import Benchmark
 
 from chaos.experiment.file import load
 from chaos.run.runner import Request, run
+from harness.build import build_net, run_target
 from harness.files.rundir import create
+from harness.progress import silent
 from harness.repo import checkout
 
 RECORD_NS = 20.0
@@ -51,10 +54,12 @@ def healthy_ms(folder: Path, name: str, *, trace: bool) -> tuple[float, bool]:
     return healthy or 0.0, summary.verdict in ("void", "failed")
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.option("--pairs", type=click.IntRange(1, 50), default=5, show_default=True, help="Runs with and without.")
 def main(pairs: int) -> None:
     """Measure, print, judge."""
+    build_net(progress=silent)
+    run_target("recorder-cost", silent)
     program = str(checkout().net / "recorder_cost")
     cost = json.loads(subprocess.run([program], check=True, capture_output=True).stdout)
     click.echo(f"a record: {cost['record_ns']:.1f} ns (limit {RECORD_NS:.0f}); off: {cost['off_ns']:.1f} ns; "
