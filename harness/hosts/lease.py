@@ -45,7 +45,7 @@ tries=0
 until flock -n 9; do
   said=$(cat "$state/holder" 2>/dev/null)
   tries=$((tries + 1))
-  [ -n "$said" ] || [ $tries -gt 20 ] && { echo "taken $said"; exit 11; }
+  { [ -n "$said" ] && [ $tries -gt 1 ]; } || [ $tries -gt 20 ] && { echo "taken $said"; exit 11; }
   sleep 0.1 2>/dev/null || sleep 1
 done
 trap 'rm -f "$state/holder"' EXIT
@@ -55,8 +55,9 @@ echo held
 while timeout "$2" sh -c 'IFS= read -r _' 9>&-; do :; done
 """
 )
-"""A fixed script; who we are and the limit are its arguments. Every line of its input says that we live. The lock goes
-with the process, however it ends; no part of what it starts has it."""
+"""A fixed script; who we are and the limit are its arguments. Whoever only looks has the lock for a moment, while the
+name of one that was killed may still be there: the lock is tried again. Every line of its input says that we live. The
+lock goes with the process, however it ends; no part of what it starts has it."""
 LOOK = (
     PLACE
     + r"""

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,22 @@ def test_it_ends_with_a_controller_that_is_killed_or_hangs(number: signal.Signal
             until_free()
         finally:
             first.kill()
+
+
+def test_one_who_only_looks_is_not_taken_for_a_holder_that_was_killed(tmp_path: Path) -> None:
+    host = LocalHost("n1")
+    with hold({"n1": host}, holder=ALICE):
+        (named,) = tmp_path.glob(".r2cc/run/*/*/holder")
+        left = named.read_text()
+    named.write_text(left)  # as SIGKILL leaves it
+    with subprocess.Popen(["flock", "-o", named.with_name("lease"), "cat"], stdin=subprocess.PIPE) as looks:
+        until(lambda: holder_of(host) == ALICE, "it does not look")
+        waits = tmp_path / "bin" / "sleep"  # who asks again waits until the look is over
+        waits.write_text(f"#!/bin/sh\nkill {looks.pid}; while kill -0 {looks.pid}; do :; done\n")
+        waits.chmod(0o755)
+        threading.Thread(target=looks.wait).start()
+        with hold({"n1": host}) as leases:
+            leases.check()
 
 
 def test_it_can_be_taken_away_and_its_holder_notices() -> None:
