@@ -50,6 +50,7 @@ enum class Surety : uint8_t {
   Receiver,  // nobody but the receiver, who has not said so yet
   Lane,      // its transport: the receiver has it
   Kernel,    // the receiver's kernel has it
+  Slot,      // `data` is NCCL's slot, lent until the receiver has the message
   Copy,      // `data` is a copy of ours
   Flush,     // of a receive: it was flushed before it counted
 };
@@ -79,7 +80,7 @@ struct alignas(64) Request {
   /// It is a part of a message.
   bool cut() const { return parts != 1; }
   bool waits() const { return state == RequestState::Waiting || state == RequestState::Resending; }
-  /// A copy, or the kernel's word, is as good on whatever lane.
+  /// A copy, a slot, or the kernel's word, is as good on whatever lane.
   void postedOn(const Lane& by) {
     on(RequestEvent::Post);
     lane = by.id;

@@ -100,13 +100,16 @@ void SendConnection::answerForParts(Request& head) {
 }
 
 void SendConnection::release(Request& head) {
+  toldFrom_ = head.number;
+  toldLent_ = false;
   for (int part = 0; part < head.parts; part++) {
     Request& r = requests_.part(head, part);
     if (r.number < acked()) kept_.acknowledged(r.size);
+    toldLent_ |= r.surety == Surety::Slot;
     recorder_.released(r.number, r.size);
     r.on(RequestEvent::Release);
   }
-  load_.over();
+  if (!credits_.begun()) load_.over();  // else with its slot
   released_.store(head.number + head.parts, std::memory_order_release);
   outstanding_.fetch_sub(head.parts, std::memory_order_relaxed);
 }
@@ -134,13 +137,21 @@ void SendConnection::lookForEnd(Lane& lane) {
   if (ended != nullptr && lane.state == LaneState::Up && !lane.error && ended(lane.comm)) laneError(lane);
 }
 
+void SendConnection::lookForEndOf(const Request& r) {
+  const int64_t now = nowNs();
+  if (now - lookedForEnd_ < kEndLookNs) return;
+  lookedForEnd_ = now;
+  if (const LanePtr lane = findLane(r.lane)) lookForEnd(*lane);
+}
+
 /// Its lane is done with it, and the receiver has not said that it is there: whether NCCL need not wait for that.
 /// `oldest`: somebody answers for all before it.
 void SendConnection::answerFor(Request& r, bool oldest) {
-  if (const int64_t now = nowNs(); now - lookedForEnd_ >= kEndLookNs) {
-    lookedForEnd_ = now;
-    if (const LanePtr lane = findLane(r.lane)) lookForEnd(*lane);
+  if (lends(r)) {
+    r.surety = Surety::Slot;
+    return;
   }
+  lookForEndOf(r);
   const size_t budget = copyBudget(peer.connections);
   if (oldest && kept_.confirmed(r, lanes_, acked())) {
     r.surety = Surety::Kernel;
@@ -216,7 +227,8 @@ bool SendConnection::lost(const Fenced& message) const {
   return std::any_of(requests_.begin(), requests_.end(), [&](const Request& r) {
     const bool released = r.state >= RequestState::Released && r.number < released_;
     const bool onDead = r.lane == kNoLane || findLane(r.lane) == nullptr;
-    return released && onDead && r.surety != Surety::Copy && r.number >= acked() && !message.has(r.number);
+    const bool ours = r.surety == Surety::Copy || r.surety == Surety::Slot;
+    return released && onDead && !ours && r.number >= acked() && !message.has(r.number);
   });
 }
 
@@ -234,6 +246,8 @@ int64_t SendConnection::applyFenced(const Fenced& message) {
       r.inner = nullptr;
       continue;
     }
+    // A slot that goes out again is copied: NCCL may take its memory back while a lane reads it.
+    if (r.surety == Surety::Slot && r.state >= RequestState::Released) kept_.keep(r);
     r.lose();
     replayed++;
   }

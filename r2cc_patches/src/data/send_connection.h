@@ -14,6 +14,7 @@
 #include "data/connection.h"
 #include "data/kept_messages.h"
 #include "data/load.h"
+#include "data/slot_credits.h"
 #include "lanes/cut_change.h"
 #include "paths/capacity.h"
 #include "paths/wanted.h"
@@ -30,6 +31,10 @@ class SendConnection final : public Connection {
   // NCCL's side
   ncclResult_t isend(void* data, size_t size, int tag, void* mr, void* profiler, void** request);
   ncclResult_t test(Request& request, int* done, int* size) override;
+  /// NCCL's fork, after each message that it was told is done: the head it may publish instead of `head`.
+  uint64_t headAfter(uint64_t head);
+  /// The same later, while it has something to send here. False: no higher one than before.
+  bool moreCredit(uint64_t& head);
 
   // The engine's side
   void onWelcome(const Welcome& message);
@@ -108,9 +113,16 @@ class SendConnection final : public Connection {
   void answerFor(Request& request, bool oldest);
   /// Asks the transport whether the lane has ended, where nothing else would show it.
   void lookForEnd(Lane& lane);
+  void lookForEndOf(const Request& request);
+  // slots that NCCL lends us (send_credits.cc)
+  bool lends(const Request& request) const;
+  void passCredits();
+  void passOldest(uint64_t through);
+  void lookAtLent();
+  void onDeregister(const void* mr) override;
   bool answeredFor(const Request& request) const;
-  /// Messages below this need not go out again. From here to what was released are copies, and what the receiver's
-  /// kernel has.
+  /// Messages below this need not go out again. From here to what was released are copies, lent slots, and what the
+  /// receiver's kernel has.
   uint64_t safeBelow() const;
   ncclResult_t give(Lane& lane, Request& request) override;
   bool clocked(const Lane& lane) const;
@@ -203,7 +215,11 @@ class SendConnection final : public Connection {
   std::atomic<uint64_t> released_{0};  // messages below this were reported done to NCCL; the engine only looks
   uint64_t holdFrom_ = UINT64_MAX;     // during a switch: messages from here wait for the answer
   KeptMessages kept_;
-  Load load_;            // what NCCL gives us
+  Load load_;  // what NCCL gives us
+  SlotCredits credits_;
+  uint64_t toldFrom_ = 0;  // the first part of the message that NCCL was told of last
+  bool toldLent_ = false;  // and whether its slot is lent
+  int64_t lookedAtLent_ = 0;
   bool drives_ = false;  // copies go out again that NCCL no longer asks for: the engine does
   int64_t lingerUntil_ = 0;
   uint32_t lanesMade_ = 0;

@@ -19,6 +19,14 @@ bool r2ccWraps(const ncclNet_t* net);
 /// an address. The end that listens is told that nothing will come.
 bool r2ccRefuse(const void* handle);
 
+/// transport/net.cc, where NCCL was told that a message of a connection is done, in order: the head that it may publish
+/// instead of `head`. From the first such call on it may be told so while the receiver still lacks the message: its
+/// slot must then keep what it holds until a head beyond it is given (data/slot_credits.h). For connections whose
+/// slots nobody writes to without that head.
+uint64_t r2ccSendHead(const ncclNet_t* net, void* sendComm, uint64_t head);
+/// The same later, on every turn in which it has something to send there. False: no higher head than before.
+bool r2ccMoreCredit(const ncclNet_t* net, void* sendComm, uint64_t* head);
+
 extern "C" {
 /// For programs that drive a net themselves (the host bench): an ncclNet_t for "Socket" or "IB", wrapped as
 /// R2CC_MODE says; null for another name.

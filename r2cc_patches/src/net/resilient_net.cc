@@ -237,6 +237,24 @@ bool r2ccWraps(const ncclNet_t* net) {
          net->init == netInit<&r2ccOtherNet>;
 }
 
+namespace {
+/// Null where R2CC does not answer for what is sent there.
+r2cc::SendConnection* sendsOver(const ncclNet_t* net, void* comm) {
+  if (comm == nullptr || !r2ccWraps(net) || r2cc::isPlain(comm) || r2cc::inChild()) return nullptr;
+  return static_cast<r2cc::SendConnection*>(static_cast<r2cc::Connection*>(comm));
+}
+}  // namespace
+
+uint64_t r2ccSendHead(const ncclNet_t* net, void* sendComm, uint64_t head) {
+  r2cc::SendConnection* const connection = sendsOver(net, sendComm);
+  return connection == nullptr ? head : connection->headAfter(head);
+}
+
+bool r2ccMoreCredit(const ncclNet_t* net, void* sendComm, uint64_t* head) {
+  r2cc::SendConnection* const connection = sendsOver(net, sendComm);
+  return connection != nullptr && connection->moreCredit(*head);
+}
+
 bool r2ccRefuse(const void* handle) {
   return r2cc::tellListener(handle, "runs without R2CC: use the same library and R2CC_MODE on all ranks");
 }

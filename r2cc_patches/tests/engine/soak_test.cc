@@ -72,6 +72,7 @@ TEST(net_soak_random_cases) {
     c.fault = any(random, kFaults), c.when = any(random, kWhens), c.traffic = any(random, kTraffics);
     c.needsAck = random() % 3 != 0;
     c.plain = c.needsAck && random() % 2 == 0;
+    c.lends = c.plain && random() % 2 == 0;
     c.cut = random() % 2 == 0 ? Cut::Hold : Cut::Lose;
     c.seed = random();
     c.mode = 1 + static_cast<int>(random() % 2);

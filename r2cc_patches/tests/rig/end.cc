@@ -38,8 +38,15 @@ class Sender final : public End {
   }
   SendConnection& connection() { return *static_cast<SendConnection*>(static_cast<Connection*>(comm_)); }
 
+  /// As NCCL's GPU, which fills a slot only below the head: a late read then sends rubbish.
+  void publish(uint64_t head) {
+    for (uint64_t number = free_; number < head; number++) memset(slot(number), kReused, kGuardBytes);
+    free_ = head;
+  }
+
   bool post() override {
-    if (posted_ == messages_ || posted_ >= limit || posted_ - done_ == slots_) return false;
+    if (uint64_t head = 0; lends_ && connection().moreCredit(head)) publish(head);
+    if (posted_ == messages_ || posted_ >= limit || posted_ - free_ == slots_) return false;
     const std::vector<uint8_t> bytes = payload(posted_);
     if (!bytes.empty()) memcpy(slot(posted_), bytes.data(), bytes.size());
     void* request = reinterpret_cast<void*>(1);  // NCCL presets it
@@ -58,8 +65,8 @@ class Sender final : public End {
     int done = 0;
     if (request.connection->test(request, &done, nullptr) != ncclSuccess) return fail(), false;
     if (!done) return false;
-    memset(slot(done_), kReused, kGuardBytes);  // a late read now sends rubbish
     oneDone();
+    publish(lends_ ? connection().headAfter(done_) : done_.load());
     return true;
   }
 
@@ -169,7 +176,8 @@ End::End(const EndOf& of)
       seed_(of.seed),
       messages_(of.messages),
       slots_(of.slots),
-      sizes_(of.sizes) {}
+      sizes_(of.sizes),
+      lends_(of.lends) {}
 
 /// Its number first, then bytes that depend on stream, number and position.
 std::vector<uint8_t> End::payload(uint64_t number) const {

@@ -27,6 +27,7 @@ struct EndOf {
   uint64_t seed, messages;
   uint64_t slots = kSlots;  // that are used
   Sizes sizes{};            // NOLINT(readability-redundant-member-init)
+  bool lends = false;       // a sender's NCCL is our fork, which lends its slots (data/slot_credits.h)
 };
 
 /// One end of a stream, driven by its host's progress thread as NCCL drives a comm.
@@ -48,6 +49,8 @@ class End {
   void* memory() const { return mr_; }
   State state() const { return state_.load(); }
   uint64_t done() const { return done_.load(); }
+  /// Of a sender: messages whose slots NCCL's GPU may write to again.
+  uint64_t free() const { return free_.load(); }
   const void* buffers() const { return buffers_.data(); }
   int64_t longestGapNs() const { return gapNs_.load(); }
   const std::string& wrong() const { return wrong_; }  // read when the progress thread is gone
@@ -83,7 +86,8 @@ class End {
   std::vector<uint8_t> buffers_;
   std::array<void*, kSlots> requests_{};
   uint64_t posted_ = 0;
-  std::atomic<uint64_t> done_{0};
+  std::atomic<uint64_t> done_{0}, free_{0};
+  const bool lends_;
 
  private:
   std::atomic<State> state_{State::Connecting};

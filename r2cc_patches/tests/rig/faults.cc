@@ -204,7 +204,8 @@ std::string play(Rig& rig, const Case& c, uint64_t each) {
 
 std::string Case::name() const {
   return std::string(fake::name(fault)) + " " + fake::name(when) + ", " + fake::name(traffic) +
-         (plain      ? ", kept"
+         (lends      ? ", lent"
+          : plain    ? ", kept"
           : needsAck ? ", buffered"
                      : ", direct") +
          (cut == Cut::Hold ? ", bytes held" : ", bytes lost") + ", seed " + std::to_string(seed) + ", mode " +
@@ -242,7 +243,9 @@ std::string runCase(const Case& c) {
   RigOptions options;
   options.needsAck = c.needsAck;
   options.plain = c.plain;
+  options.lends = c.lends;
   options.seed = c.seed;
+  if (c.lends) options.sizes = [](uint64_t number) { return number % 3 == 0 ? 512 : 17000 + number % 7 * 9000; };
   options.mode = c.mode;
   if (c.few) options.slots = 2, options.bytes = c.seed % 2 == 0 ? kSlotBytes : 0;
   if (c.count != Count::One || c.mode > 1) options.rails = kRails;

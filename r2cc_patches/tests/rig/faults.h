@@ -48,6 +48,7 @@ struct Case {
   Traffic traffic = Traffic::One;
   bool needsAck = true;
   bool plain = false;  // small messages are kept
+  bool lends = false;  // plain, and NCCL lends its slots of large ones
   Cut cut = Cut::Hold;
   uint64_t seed = 1;
   int mode = 1;

@@ -129,7 +129,8 @@ Stream& Rig::stream(int from, int to, int rail, uint64_t messages) {
   Stream s{nullptr, nullptr, from, to};
   const EndOf receiver{engine(to), context(to), rail, seed, messages, options_.slots, sizes};
   s.receiver = makeReceiver(receiver, handle, options_.gpu ? &fabric : nullptr);
-  s.sender = makeSender({engine(from), context(from), rail, seed, messages, options_.slots, sizes}, handle);
+  s.sender =
+      makeSender({engine(from), context(from), rail, seed, messages, options_.slots, sizes, options_.lends}, handle);
   streams_.push_back(std::move(s));
   return streams_.back();
 }

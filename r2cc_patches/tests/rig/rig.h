@@ -34,6 +34,7 @@ struct RigOptions {
   bool anyOrder = false, drains = false, gpu = false, plain = false, samples = false,
        devices = false;  // see Play
   bool confirms = true;  // where it is plain
+  bool lends = false;    // senders' NCCL is our fork
   int64_t holdNs = msToNs(20000);
   uint64_t seed = 1;
   size_t bytes = 0;         // of every message; 0: by `sizes`

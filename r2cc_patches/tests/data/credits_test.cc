@@ -1,0 +1,156 @@
+// Slots that NCCL's fork lends (data/slot_credits.h): it is told "done" before the receiver has a message, and its GPU
+// writes to the slot only when the head says so. The sender of these tests fills a slot with rubbish as soon as it may.
+#include "budget.h"
+#include "check.h"
+#include "data/slot_credits.h"
+#include "rig/rig.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+constexpr int64_t kLimitNs = msToNs(15000);
+constexpr uint64_t kFirst = 4, kMore = 4, kAll = kFirst + kMore;  // the fake kernel takes so many that nobody reads
+constexpr size_t kLarge = kKeepLateBytes + 4096;                  // no copy is made of it
+
+RigOptions lending() {
+  RigOptions options;
+  options.plain = options.lends = true;
+  options.bytes = kLarge;
+  options.holdNs = msToNs(1500);
+  return options;
+}
+
+/// Connected, and the first few are there and their slots free.
+Stream& begun(Rig& rig, uint64_t messages = kAll) {
+  Stream& s = rig.stream(0, 1, 0, messages);
+  s.sender->limit = s.receiver->limit = kFirst;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == kFirst && s.sender->free() == kFirst; }));
+  return s;
+}
+
+/// NCCL is told that so many are done while the receiver takes nothing, and no slot of theirs is free.
+void lend(Stream& s) {
+  s.sender->limit = kAll;
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == kAll; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK_EQ(s.receiver->done(), kFirst);
+  CHECK_EQ(s.sender->free(), kFirst);
+}
+
+void arriveAll(Rig& rig, Stream& s) {
+  s.sender->limit = s.receiver->limit = UINT64_MAX;
+  CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() == End::State::Done; }));
+  rig.stop();
+  CHECK_EQ(s.receiver->wrong(), "");
+  for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
+}
+}  // namespace
+
+TEST(net_credits_are_given_in_order_and_never_early) {
+  SlotCredits credits;
+  CHECK(!credits.begun() && !credits.room());
+  credits.begin(6);
+  CHECK(credits.begun() && credits.room() && credits.empty());
+  credits.told({3, 4, 8, true});
+  credits.told({4, 6, 12, false});
+  CHECK_EQ(credits.head(), 6u);
+  CHECK_EQ(credits.lentSteps(), 6u);
+  CHECK_EQ(credits.oldest().end, 4u);
+  credits.pass();
+  CHECK_EQ(credits.head(), 8u);
+  CHECK_EQ(credits.lentSteps(), 4u);
+  credits.pass();
+  CHECK_EQ(credits.head(), 12u);
+  CHECK(credits.empty());
+  CHECK_EQ(credits.lentSteps(), 0u);
+  for (uint64_t number = 0; credits.room(); number++) credits.told({number, number + 1, 13 + number, true});
+  CHECK(!credits.full());
+}
+
+/// "Done" says that the next operation may begin; the slot is free when the receiver has the message.
+TEST(net_credits_come_with_the_receivers_word) {
+  RigOptions options = lending();
+  options.confirms = false;
+  Rig rig(options);
+  Stream& s = begun(rig, kAll + 1);
+  lend(s);
+  s.receiver->limit = kAll;
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->free() == kAll; }));
+  arriveAll(rig, s);
+  CHECK(rig.warnings().empty());
+}
+
+/// A receiver's kernel that has it is enough, as it gives nothing back.
+TEST(net_credits_come_with_the_kernels_word) {
+  Rig rig(lending());
+  Stream& s = begun(rig, kAll + 1);
+  rig.loseType(Type::Ack, true);
+  s.sender->limit = s.receiver->limit = kAll;
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == kAll && s.sender->free() > kFirst; }));
+  rig.loseType(Type::Ack, false);
+  arriveAll(rig, s);
+}
+
+/// What a lost NIC had goes out again from the slots, or from copies once NCCL has taken its memory away and closed.
+TEST(net_credits_of_what_a_nic_loses_are_paid) {
+  for (const bool closed : {false, true}) {
+    for (const Cut how : {Cut::Hold, Cut::Lose}) {
+      Rig rig(lending());
+      Stream& s = begun(rig);
+      const int freezes = rig.seen(Type::Freeze);
+      rig.fabric.cut({0, 0}, how);
+      lend(s);
+      if (closed) {
+        rig.stop();
+        s.sender->close();
+        rig.start();
+      }
+      rig.link(0, 0, false);
+      CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > freezes; }));
+      arriveAll(rig, s);
+      rig.fabric.healAll();
+    }
+  }
+}
+
+/// The memory goes in the middle of the exchange, when what was lost goes out again.
+TEST(net_credits_survive_that_memory_goes_while_it_is_sent_again) {
+  const int times = check::much(40, 10);
+  for (int n = 0; n < times; n++) {
+    RigOptions options = lending();
+    options.seed = static_cast<uint64_t>(n) + 1;
+    Rig rig(options);
+    Stream& s = begun(rig);
+    rig.fabric.cut({0, 0}, n % 2 == 0 ? Cut::Hold : Cut::Lose);
+    lend(s);
+    s.receiver->limit = UINT64_MAX;
+    rig.link(0, 0, false);
+    std::this_thread::sleep_for(std::chrono::microseconds(n * 300));
+    rig.stop();
+    s.sender->close();
+    rig.start();
+    arriveAll(rig, s);
+    rig.fabric.healAll();
+  }
+}
+
+/// Cut messages, too: all parts of one share a slot.
+TEST(net_credits_of_messages_in_parts) {
+  RigOptions options = lending();
+  options.mode = 2;
+  options.slots = 2;
+  options.bytes = kSlotBytes;
+  options.rails = 4;
+  Rig rig(options);
+  const uint64_t messages = check::much(4000, 1000);
+  rig.stream(0, 1, 0, messages);
+  rig.stream(1, 0, 1, messages);
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 600; }));
+  rig.link(0, 0, false);
+  CHECK(rig.allDone(2 * kLimitNs));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+}
