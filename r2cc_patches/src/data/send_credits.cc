@@ -21,16 +21,15 @@ uint64_t SendConnection::headAfter(uint64_t head) {
   if (credits_.full()) passOldest(acked());  // never: that is more than NCCL has slots
   credits_.told({toldFrom_, released_.load(std::memory_order_relaxed), head, toldLent_});
   passCredits();
-  return credits_.head();
+  return credits_.publish();
 }
 
 bool SendConnection::moreCredit(uint64_t& head) {
-  if (credits_.empty()) return false;
-  const uint64_t before = credits_.head();
-  passCredits();
+  if (!credits_.empty()) passCredits();
   if (!credits_.empty()) lookAtLent();
-  head = credits_.head();
-  return head != before;
+  if (!credits_.news()) return false;
+  head = credits_.publish();
+  return true;
 }
 
 void SendConnection::passCredits() {

@@ -22,7 +22,7 @@ class SlotCredits {
   static constexpr size_t kMostTold = 16;
 
   /// With the first head NCCL says that it asks, from now on, before it publishes one.
-  void begin(uint64_t head) { head_ = head, begun_ = true; }
+  void begin(uint64_t head) { head_ = published_ = head, begun_ = true; }
   bool begun() const { return begun_; }
   bool empty() const { return count_ == 0; }
   /// Whether one more slot may be lent.
@@ -39,15 +39,17 @@ class SlotCredits {
     head_ = oldest().head;
     oldest_++, count_--;
   }
-  /// What NCCL may publish.
-  uint64_t head() const { return head_; }
+  /// What NCCL may publish, and does now.
+  uint64_t publish() { return published_ = head_; }
+  /// It was given a higher one since.
+  bool news() const { return head_ != published_; }
   /// So many steps more it would, were nothing lent.
   uint64_t lentSteps() const { return count_ == 0 ? 0 : newest_ - head_; }
 
  private:
   std::array<Told, kMostTold> told_{};
   size_t oldest_ = 0, count_ = 0;
-  uint64_t head_ = 0, newest_ = 0;
+  uint64_t head_ = 0, newest_ = 0, published_ = 0;
   bool begun_ = false;
 };
 
