@@ -235,7 +235,7 @@ TEST(net_a_lost_acknowledgement_is_asked_for_beside_traffic) {
   rig.start();
   CHECK(Rig::within(kLimitNs, [&] { return waits.sender->done() == 100; }));
   int asked = 0;
-  for (uint64_t number = 101; number <= 300 && asked < 3; number++) {
+  for (uint64_t number = 101; number <= 5000 && asked < 3; number++) {  // of 200 it was once two, on a busy machine
     rig.loseType(Type::Ack, true);
     waits.sender->limit = waits.receiver->limit = number;
     CHECK(Rig::within(kLimitNs, [&] { return waits.receiver->done() == number; }));
