@@ -18,6 +18,7 @@ struct Life {
   std::once_flag forks, end;
   std::mutex mutex;
   std::vector<std::function<void()>> last;
+  std::atomic<bool> ends{false};
 };
 
 Life& life() {
@@ -27,6 +28,7 @@ Life& life() {
 
 void endOfProcess() {
   if (inChild()) return;
+  life().ends = true;
   const std::lock_guard<std::mutex> lock(life().mutex);
   for (const auto& last : life().last) last();
 }
@@ -46,6 +48,8 @@ void somethingRuns(int begins) {
   });
   life().running += begins;
 }
+
+bool processEnds() { return life().ends.load(std::memory_order_relaxed); }
 
 void atProcessEnd(std::function<void()> last) {
   std::call_once(life().end, [] { (void)std::atexit(endOfProcess); });

@@ -20,5 +20,7 @@ void somethingRuns(int begins);
 /// `last` is called once when the process ends without our having been closed, by exit() or a return from main; never
 /// in a child. It must be short, and wait for nothing.
 void atProcessEnd(std::function<void()> last);
+/// It ends like that just now: memory that is not ours may go at any moment.
+bool processEnds();
 
 }  // namespace r2cc

@@ -185,7 +185,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// The inner net's isend or irecv; leaves request.inner null when it takes nothing now.
   virtual ncclResult_t give(Lane& lane, Request& request) = 0;
   void* handleOn(const Lane& lane, void* mr) const;
-  /// NCCL takes this memory away, and no request that it holds uses it. Owner held.
+  /// NCCL takes this memory away, and no request that it holds uses it. Engine's mutex held.
   virtual void onDeregister(const void* /*mr*/) {}
   /// Registers all memory on a lane whose comm was made; then, sooner or later, onPrepared.
   void prepare(const LanePtr& lane);

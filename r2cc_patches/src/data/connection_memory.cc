@@ -161,11 +161,10 @@ ncclResult_t Connection::deregMr(EngineLock& engine, void* handle) {
   const auto uses = [&](const Request& r) { return r.held() && (sends_ || !r.finished()) && r.mr == handle; };
   const auto inUse = [&] {
     const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's progress thread may be using other memory
-    const bool used = std::any_of(std::begin(requests_), std::end(requests_), uses);
-    if (!used) onDeregister(handle);
-    return used;
+    return std::any_of(std::begin(requests_), std::end(requests_), uses);
   };
   if (!over() && inUse()) fail("memory was deregistered while requests were using it");
+  if (!over()) onDeregister(handle);
   const auto it = std::find_if(mrs_.begin(), mrs_.end(), [&](const auto& mr) { return mr.get() == handle; });
   return it == mrs_.end() ? ncclSuccess : release(engine, MrPtr(*it));
 }

@@ -34,6 +34,7 @@ class KeptMessages {
   bool roomFor(size_t size, uint64_t posted, uint64_t acked, size_t budget) {
     for (; first_ < std::min(acked, posted); first_++) {
       const Request& r = requests_[first_];
+      largest_ = std::max(largest_, r.size);
       if (r.inner != nullptr) break;  // it went out again, and its lane still names it
       Copy& copy = copies_[first_ % kMostCopies];
       if (r.surety == Surety::Copy) bytes_ -= r.size;
@@ -54,15 +55,17 @@ class KeptMessages {
   /// The receiver's kernel has all of it: no NIC can lose it any more, and the receiver saves it from a lane that it
   /// gives up (RecvConnection::rescue), for which it must not be larger than what it knows, nor too far ahead.
   bool confirmed(const Request& r, const std::vector<LanePtr>& lanes, uint64_t acked) const {
-    if (!possible_ || r.size > largest_ || r.number >= acked + Fenced::kMasked) return false;
+    if (!possible_ || r.number >= acked + Fenced::kMasked) return false;
+    // Of one that is larger than any before the receiver says nothing, nor of those behind it.
+    for (uint64_t number = acked; number <= r.number; number++) {
+      if (requests_[number].size > largest_) return false;
+    }
     const auto of = [&](const LanePtr& lane) { return lane->id == r.lane; };
     const auto lane = std::find_if(lanes.begin(), lanes.end(), of);
     if (lane == lanes.end() || !(*lane)->tells || (*lane)->error) return false;
     const int64_t bytes = (*lane)->inner.ops->unconfirmed((*lane)->comm);
     return bytes >= 0 && static_cast<uint64_t>(bytes) <= (*lane)->moved.load(std::memory_order_relaxed) - r.mark;
   }
-  /// The receiver has seen a message of this size.
-  void acknowledged(size_t size) { largest_ = std::max(largest_, size); }
   /// No copy below is needed.
   uint64_t first() const { return first_; }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/process_life.h"
+
 namespace r2cc {
 namespace {
 constexpr int64_t kLookNs = msToNs(2);     // without an acknowledgement: then the lane is asked
@@ -40,6 +42,7 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   const bool host = inHostMemory(mr);
+  passCredits();
   if (cutUnsettled() || (kept_.possible() && !roomFor(plan_.cutAt(posted_), size, host))) {
     wantsRoom_.store(true, std::memory_order_relaxed);
     services_.fetchAcks();                               // for the next call
@@ -104,7 +107,6 @@ void SendConnection::release(Request& head) {
   toldLent_ = false;
   for (int part = 0; part < head.parts; part++) {
     Request& r = requests_.part(head, part);
-    if (r.number < acked()) kept_.acknowledged(r.size);
     toldLent_ |= r.surety == Surety::Slot;
     recorder_.released(r.number, r.size);
     r.on(RequestEvent::Release);
@@ -172,7 +174,7 @@ bool SendConnection::hasOutstanding() const {
 }
 
 void SendConnection::driveReplays() {
-  if (!drives_) return;
+  if (!drives_ || processEnds()) return;  // then slots may go, and who waits for them with this process
   const Owned owned(owner_, Owned::Wait::Yes);
   while (state() == ConnectionState::Active && progress()) {
   }
@@ -241,13 +243,11 @@ int64_t SendConnection::applyFenced(const Fenced& message) {
        number++) {
     Request& r = requests_[number];
     if (r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
-    if (message.has(number)) {
+    if (message.has(number) || number < acked()) {
       r.on(RequestEvent::Finish);
       r.inner = nullptr;
       continue;
     }
-    // A slot that goes out again is copied: NCCL may take its memory back while a lane reads it.
-    if (r.surety == Surety::Slot && r.state >= RequestState::Released) kept_.keep(r);
     r.lose();
     replayed++;
   }

@@ -33,8 +33,8 @@ class SendConnection final : public Connection {
   ncclResult_t test(Request& request, int* done, int* size) override;
   /// NCCL's fork, after each message that it was told is done: the head it may publish instead of `head`.
   uint64_t headAfter(uint64_t head);
-  /// The same later, while it has something to send here. False: no higher one than before.
-  bool moreCredit(uint64_t& head);
+  /// The same later, while it has something to send here; `more`: a higher one than before.
+  ncclResult_t moreCredit(uint64_t& head, bool& more);
 
   // The engine's side
   void onWelcome(const Welcome& message);
@@ -86,6 +86,8 @@ class SendConnection final : public Connection {
   void linger(int64_t until) { lingerUntil_ = until; }
   bool lingers() const { return lingerUntil_ != 0; }
   int64_t lingersUntil() const { return lingerUntil_; }
+  /// Of a lingering one: among what it keeps are slots that were lent, which NCCL would have waited for otherwise.
+  bool owesLent() const;
   /// A lingering one has nothing left to do, or no time; or it was closed with requests that NCCL gave up.
   bool lingered(int64_t now) const {
     return over() || Connection::hasOutstanding() || !hasOutstanding() || now >= lingerUntil_;
@@ -117,7 +119,7 @@ class SendConnection final : public Connection {
   // slots that NCCL lends us (send_credits.cc)
   bool lends(const Request& request) const;
   void passCredits();
-  void passOldest(uint64_t through);
+  void passOldest();
   void lookAtLent();
   void onDeregister(const void* mr) override;
   bool answeredFor(const Request& request) const;

@@ -1,8 +1,8 @@
 // The sending end's slots of NCCL's, lent to us until the receiver has what they hold (slot_credits.h). NCCL's progress
 // thread, but for what is said otherwise.
-#include <algorithm>
-
 #include "data/send_connection.h"
+
+#include <algorithm>
 
 namespace r2cc {
 namespace {
@@ -18,30 +18,27 @@ bool SendConnection::lends(const Request& r) const {
 uint64_t SendConnection::headAfter(uint64_t head) {
   if (!kept_.possible()) return head;
   if (!credits_.begun()) return credits_.begin(head), head;
-  if (credits_.full()) passOldest(acked());  // never: that is more than NCCL has slots
-  credits_.told({toldFrom_, released_.load(std::memory_order_relaxed), head, toldLent_});
+  const uint64_t end = released_.load(std::memory_order_relaxed);
+  if (!credits_.told({toldFrom_, end, head, toldLent_})) load_.over();
   passCredits();
   return credits_.publish();
 }
 
-bool SendConnection::moreCredit(uint64_t& head) {
-  if (!credits_.empty()) passCredits();
+ncclResult_t SendConnection::moreCredit(uint64_t& head, bool& more) {
+  passCredits();
   if (!credits_.empty()) lookAtLent();
-  if (!credits_.news()) return false;
-  head = credits_.publish();
-  return true;
+  more = credits_.news();
+  if (more) head = credits_.publish();
+  // NCCL has nothing to send or to test while its GPU waits for a slot: only here it hears that none comes.
+  return !credits_.empty() && over() ? overNow() : ncclSuccess;
 }
 
 void SendConnection::passCredits() {
   const uint64_t through = acked();
-  while (!credits_.empty() && (!credits_.oldest().lent || credits_.oldest().end <= through)) passOldest(through);
+  while (!credits_.empty() && (!credits_.oldest().lent || credits_.oldest().end <= through)) passOldest();
 }
 
-void SendConnection::passOldest(uint64_t through) {
-  const SlotCredits::Told& told = credits_.oldest();
-  for (uint64_t number = told.first; number < std::min(told.end, through); number++) {
-    kept_.acknowledged(requests_[number].size);
-  }
+void SendConnection::passOldest() {
   load_.over();
   credits_.pass();
 }
@@ -66,17 +63,31 @@ void SendConnection::lookAtLent() {
       lookForEndOf(requests_[number]);
       return services_.fetchAcks();
     }
-    passOldest(acked());
+    passOldest();
   }
 }
 
-/// NCCL takes the memory away. What of it was lent is copied: it was told that this is done. Owner held.
+/// NCCL takes the memory away. What of it was lent is copied: it was told that this is done. A lane that sends it again
+/// just now is given up, and sends no more of it.
 void SendConnection::onDeregister(const void* mr) {
-  for (Request& r : requests_) {
-    if (r.surety == Surety::Slot && r.state == RequestState::Released && r.mr == mr && r.number >= acked()) {
+  std::vector<LanePtr> readers;
+  {
+    const Owned owned(owner_, Owned::Wait::Yes);
+    for (Request& r : requests_) {
+      if (r.surety != Surety::Slot || r.held() || r.mr != mr || r.number < acked()) continue;
+      if (r.inner != nullptr) readers.push_back(findLane(r.lane));
       kept_.keep(r);
     }
   }
+  for (const LanePtr& lane : readers) {
+    if (lane != nullptr && findLane(lane->id) != nullptr) loseLane(lane, "its memory was taken back");
+  }
+}
+
+bool SendConnection::owesLent() const {
+  return std::any_of(requests_.begin(), requests_.end(), [this](const Request& r) {
+    return r.surety == Surety::Copy && r.size > kKeepLateBytes && r.number >= acked() && !r.held();
+  });
 }
 
 }  // namespace r2cc

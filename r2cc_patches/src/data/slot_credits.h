@@ -27,12 +27,15 @@ class SlotCredits {
   bool empty() const { return count_ == 0; }
   /// Whether one more slot may be lent.
   bool room() const { return begun_ && count_ < kMostTold / 2; }
-  /// NCCL asks after each message that it was told is done, in their order.
-  void told(const Told& message) {
-    told_[(oldest_ + count_++) % kMostTold] = message;
+  /// NCCL asks after each message that it was told is done, in their order. False: there are more than NCCL has slots,
+  /// so that this one counts as a part of the one before.
+  bool told(const Told& message) {
     newest_ = message.head;
+    if (count_ < kMostTold) return told_[(oldest_ + count_++) % kMostTold] = message, true;
+    Told& last = told_[(oldest_ + count_ - 1) % kMostTold];
+    last = {last.first, message.end, message.head, last.lent || message.lent};
+    return false;
   }
-  bool full() const { return count_ == kMostTold; }
   const Told& oldest() const { return told_[oldest_ % kMostTold]; }
   /// The oldest one's slot is free.
   void pass() {

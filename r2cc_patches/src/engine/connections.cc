@@ -70,6 +70,14 @@ bool Connections::anyLingers() const {
   });
 }
 
+bool Connections::anyOwesLent() const {
+  return std::any_of(shared_.peers.begin(), shared_.peers.end(), [](const auto& peer) {
+    const auto& sends = peer.second->sends;
+    return std::any_of(sends.begin(), sends.end(),
+                       [](const auto& c) { return c.second->lingers() && c.second->owesLent(); });
+  });
+}
+
 void Connections::close(RecvConnection& connection) {
   Peer& peer = connection.peer;
   const uint64_t id = connection.id;

@@ -31,6 +31,8 @@ class Connections {
   /// Ends the closed ones whose copies the peer has, or will not have any more.
   void endLingering(Peer& peer, int64_t now);
   bool anyLingers() const;
+  /// One of these has what NCCL would have waited for.
+  bool anyOwesLent() const;
   /// NCCL gave up messages of a connection just now: it aborts, and its user waits for that.
   bool aborts(int64_t now) const { return now - brokenOffNs_ < kAbortNs; }
   /// Connects that NCCL no longer asks for, and processes that nothing connects us with any more.

@@ -181,7 +181,8 @@ bool Engine::awaitLingering() {
     return what(connections_);
   };
   const bool aborts = ask([](const Connections& all) { return all.aborts(runNs()); });
-  const int64_t end = nowNs() + (aborts ? kLingerIfAbortedNs : kLingerAtEndNs);
+  const bool lent = ask([](const Connections& all) { return all.anyOwesLent(); });
+  const int64_t end = nowNs() + (aborts ? kLingerIfAbortedNs : lent ? shared_.holdNs : kLingerAtEndNs);
   while (ask([](const Connections& all) { return all.anyLingers(); }) && nowNs() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return aborts;

@@ -24,8 +24,9 @@ bool r2ccRefuse(const void* handle);
 /// slot must then keep what it holds until a head beyond it is given (data/slot_credits.h). For connections whose
 /// slots nobody writes to without that head.
 uint64_t r2ccSendHead(const ncclNet_t* net, void* sendComm, uint64_t head);
-/// The same later, on every turn in which it has something to send there. False: no higher head than before.
-bool r2ccMoreCredit(const ncclNet_t* net, void* sendComm, uint64_t* head);
+/// The same later, on every turn in which it has something to send there; `more`: a higher one than before. An error
+/// says that no more will come.
+ncclResult_t r2ccMoreCredit(const ncclNet_t* net, void* sendComm, uint64_t* head, bool* more);
 
 extern "C" {
 /// For programs that drive a net themselves (the host bench): an ncclNet_t for "Socket" or "IB", wrapped as

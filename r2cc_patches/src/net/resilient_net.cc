@@ -250,9 +250,10 @@ uint64_t r2ccSendHead(const ncclNet_t* net, void* sendComm, uint64_t head) {
   return connection == nullptr ? head : connection->headAfter(head);
 }
 
-bool r2ccMoreCredit(const ncclNet_t* net, void* sendComm, uint64_t* head) {
+ncclResult_t r2ccMoreCredit(const ncclNet_t* net, void* sendComm, uint64_t* head, bool* more) {
   r2cc::SendConnection* const connection = sendsOver(net, sendComm);
-  return connection != nullptr && connection->moreCredit(*head);
+  *more = false;
+  return connection == nullptr ? ncclSuccess : connection->moreCredit(*head, *more);
 }
 
 bool r2ccRefuse(const void* handle) {

@@ -1,5 +1,7 @@
 // Slots that NCCL's fork lends (data/slot_credits.h): it is told "done" before the receiver has a message, and its GPU
 // writes to the slot only when the head says so. The sender of these tests fills a slot with rubbish as soon as it may.
+#include <thread>
+
 #include "budget.h"
 #include "check.h"
 #include "data/slot_credits.h"
@@ -68,8 +70,13 @@ TEST(net_credits_are_given_in_order_and_never_early) {
   CHECK_EQ(credits.publish(), 12u);
   CHECK(credits.empty());
   CHECK_EQ(credits.lentSteps(), 0u);
-  for (uint64_t number = 0; credits.room(); number++) credits.told({number, number + 1, 13 + number, true});
-  CHECK(!credits.full());
+  for (uint64_t number = 0; credits.room(); number++) CHECK(credits.told({number, number + 1, 13 + number, true}));
+  // NCCL never asks for so many. What is beyond counts as a part of the newest.
+  uint64_t number = 100;
+  while (credits.told({number, number + 1, number + 1, false})) number++;
+  while (credits.oldest().end <= number) credits.pass();
+  CHECK_EQ(credits.oldest().end, number + 1);
+  CHECK(credits.publish() < number + 1);
 }
 
 /// "Done" says that the next operation may begin; the slot is free when the receiver has the message.
@@ -156,4 +163,49 @@ TEST(net_credits_of_messages_in_parts) {
   CHECK(rig.allDone(2 * kLimitNs));
   rig.stop();
   CHECK_EQ(rig.problems(), "");
+}
+
+/// All slots are lent when no path is left: NCCL has nothing to send and nothing to test, and still it must hear of it.
+TEST(net_credits_that_never_come_are_an_error) {
+  for (const bool lends : {false, true}) {
+    RigOptions options = lending();
+    options.lends = lends;
+    options.slots = kMore;
+    options.confirms = false;
+    Rig rig(options);
+    Stream& s = begun(rig, 64);
+    for (int rail = 0; rail < 3; rail++) rig.fabric.cut({0, rail}, Cut::Hold);
+    s.sender->limit = UINT64_MAX;
+    if (lends) CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == kAll; }));
+    for (int rail = 0; rail < 3; rail++) rig.link(0, rail, false);
+    CHECK(Rig::within(kLimitNs, [&] { return s.sender->state() == End::State::Failed; }));
+    CHECK_EQ(s.sender->free(), kFirst);
+    rig.stop();
+    rig.fabric.healAll();
+  }
+}
+
+/// NCCL would have waited for a large message as long as R2CC_HOLD_MS says: so does the end of its process.
+TEST(net_credits_are_paid_before_the_process_ends) {
+  RigOptions options = lending();
+  options.holdNs = msToNs(10000);
+  Rig rig(options);
+  Stream& s = begun(rig);
+  for (int rail = 0; rail < 3; rail++) rig.fabric.cut({0, rail}, Cut::Lose);
+  lend(s);
+  for (int rail = 0; rail < 3; rail++) rig.link(1, rail, false);
+  s.receiver->limit = UINT64_MAX;
+  rig.stop();
+  s.sender->close();
+  rig.start();
+  std::thread repair([&rig] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2600));
+    rig.fabric.healAll();
+    for (int rail = 0; rail < 3; rail++) rig.link(1, rail, true);
+  });
+  rig.endEngine(0);
+  repair.join();
+  CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() == End::State::Done; }));
+  rig.stop();
+  CHECK_EQ(s.receiver->wrong(), "");
 }

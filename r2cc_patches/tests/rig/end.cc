@@ -45,7 +45,10 @@ class Sender final : public End {
   }
 
   bool post() override {
-    if (uint64_t head = 0; lends_ && connection().moreCredit(head)) publish(head);
+    uint64_t head = 0;
+    bool more = false;
+    if (lends_ && connection().moreCredit(head, more) != ncclSuccess) return fail(), false;
+    if (more) publish(head);
     if (posted_ == messages_ || posted_ >= limit || posted_ - free_ == slots_) return false;
     const std::vector<uint8_t> bytes = payload(posted_);
     if (!bytes.empty()) memcpy(slot(posted_), bytes.data(), bytes.size());
