@@ -93,11 +93,16 @@ bool SendConnection::complete(const Request& head) const {
 }
 
 void SendConnection::answerForParts(Request& head) {
+  const bool lent = lends(head);
   for (int part = 0; part < head.parts; part++) {
     Request& r = requests_.part(head, part);
     if (!r.finished()) return;
     if (answeredFor(r)) continue;
-    answerFor(r, head.number == released_);
+    if (lent) {
+      r.surety = Surety::Slot;
+    } else {
+      answerFor(r, head.number == released_);
+    }
     if (!answeredFor(r)) return;
   }
 }
@@ -149,10 +154,6 @@ void SendConnection::lookForEndOf(const Request& r) {
 /// Its lane is done with it, and the receiver has not said that it is there: whether NCCL need not wait for that.
 /// `oldest`: somebody answers for all before it.
 void SendConnection::answerFor(Request& r, bool oldest) {
-  if (lends(r)) {
-    r.surety = Surety::Slot;
-    return;
-  }
   lookForEndOf(r);
   const size_t budget = copyBudget(peer.connections);
   if (oldest && kept_.confirmed(r, lanes_, acked())) {

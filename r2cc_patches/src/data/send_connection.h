@@ -117,7 +117,7 @@ class SendConnection final : public Connection {
   void lookForEnd(Lane& lane);
   void lookForEndOf(const Request& request);
   // slots that NCCL lends us (send_credits.cc)
-  bool lends(const Request& request) const;
+  bool lends(const Request& head) const;
   void passCredits();
   void passOldest();
   void lookAtLent();

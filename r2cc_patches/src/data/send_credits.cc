@@ -10,9 +10,11 @@ constexpr uint64_t kStepsThatMatter = 4;  // of eight: with so many lent, the GP
 constexpr int64_t kLentLookNs = 50000;    // with fewer: a look is a system call
 }  // namespace
 
-/// Host memory alone: what NCCL sends from GPU memory may be the user's own buffer, which no head protects.
-bool SendConnection::lends(const Request& r) const {
-  return credits_.room() && kept_.possible() && r.mr != nullptr && inHostMemory(r.mr);
+/// Host memory alone: what NCCL sends from GPU memory may be the user's own buffer, which no head protects. Of a
+/// smaller message a copy costs no more.
+bool SendConnection::lends(const Request& head) const {
+  if (!credits_.room() || head.mr == nullptr || !inHostMemory(head.mr)) return false;
+  return kept_.possible() && requests_.bytes(head) > kKeepLateBytes;
 }
 
 uint64_t SendConnection::headAfter(uint64_t head) {
