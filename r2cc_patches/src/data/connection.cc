@@ -110,6 +110,7 @@ Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* pro
     r.tag = tag, r.mr = mr, r.profiler = profiler;
     r.inner = r.flush = nullptr, r.lane = kNoLane;
     r.surety = Surety::Receiver;
+    r.wasLent = false;
     r.parts = part == 0 ? cut.parts : 0;
     r.on(RequestEvent::Give);
   }

@@ -72,6 +72,7 @@ struct alignas(64) Request {
   uint64_t mark = 0;      // sender: what its lane had sent with it
   void* flush = nullptr;  // receiver: the inner net's flush of GPU memory while under way
   int tag = 0;
+  bool wasLent = false;  // sender: the copy is of a slot, whose memory NCCL took back
 
   void on(RequestEvent event) { state = after(state, event); }
   /// NCCL holds it.

@@ -175,8 +175,9 @@ bool SendConnection::hasOutstanding() const {
 }
 
 void SendConnection::driveReplays() {
-  if (!drives_ || processEnds()) return;  // then slots may go, and who waits for them with this process
+  if (!drives_) return;
   const Owned owned(owner_, Owned::Wait::Yes);
+  if (processEnds() && hasSlots()) return;  // CUDA may take their memory away at any moment
   while (state() == ConnectionState::Active && progress()) {
   }
   drives_ = false;
@@ -184,6 +185,7 @@ void SendConnection::driveReplays() {
 }
 
 ncclResult_t SendConnection::give(Lane& lane, Request& r) {
+  if (r.surety == Surety::Slot && !r.held() && processEnds()) return ncclSuccess;
   if (lane.posted.empty() && clocked(lane)) lane.busySince = nowNs();
   return lane.inner.net->isend(lane.comm, r.data, r.size, r.tag, handleOn(lane, r.mr), r.profiler, &r.inner);
 }

@@ -118,6 +118,8 @@ class SendConnection final : public Connection {
   void lookForEndOf(const Request& request);
   // slots that NCCL lends us (send_credits.cc)
   bool lends(const Request& head) const;
+  /// Some slot may have to go out again.
+  bool hasSlots() const;
   void passCredits();
   void passOldest();
   void lookAtLent();

@@ -27,12 +27,13 @@ uint64_t SendConnection::headAfter(uint64_t head) {
 }
 
 ncclResult_t SendConnection::moreCredit(uint64_t& head, bool& more) {
+  const bool ended = over();  // first: a receiver's Bye acknowledges, and then closes
   passCredits();
   if (!credits_.empty()) lookAtLent();
   more = credits_.news();
   if (more) head = credits_.publish();
   // NCCL has nothing to send or to test while its GPU waits for a slot: only here it hears that none comes.
-  return !credits_.empty() && over() ? overNow() : ncclSuccess;
+  return ended && !credits_.empty() ? overNow() : ncclSuccess;
 }
 
 void SendConnection::passCredits() {
@@ -79,17 +80,24 @@ void SendConnection::onDeregister(const void* mr) {
       if (r.surety != Surety::Slot || r.held() || r.mr != mr || r.number < acked()) continue;
       if (r.inner != nullptr) readers.push_back(findLane(r.lane));
       kept_.keep(r);
+      r.wasLent = true;
     }
   }
+  const std::string failingOver = failingOver_;  // this is no failover of a NIC's, and does not count
   for (const LanePtr& lane : readers) {
     if (lane != nullptr && findLane(lane->id) != nullptr) loseLane(lane, "its memory was taken back");
   }
+  failingOver_ = failingOver;
+}
+
+bool SendConnection::hasSlots() const {
+  return std::any_of(requests_.begin(), requests_.end(),
+                     [this](const Request& r) { return r.surety == Surety::Slot && !r.held() && r.number >= acked(); });
 }
 
 bool SendConnection::owesLent() const {
-  return std::any_of(requests_.begin(), requests_.end(), [this](const Request& r) {
-    return r.surety == Surety::Copy && r.size > kKeepLateBytes && r.number >= acked() && !r.held();
-  });
+  return std::any_of(requests_.begin(), requests_.end(),
+                     [this](const Request& r) { return r.wasLent && r.surety == Surety::Copy && r.number >= acked(); });
 }
 
 }  // namespace r2cc

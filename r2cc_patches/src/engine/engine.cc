@@ -181,10 +181,13 @@ bool Engine::awaitLingering() {
     return what(connections_);
   };
   const bool aborts = ask([](const Connections& all) { return all.aborts(runNs()); });
-  const bool lent = ask([](const Connections& all) { return all.anyOwesLent(); });
-  const int64_t end = nowNs() + (aborts ? kLingerIfAbortedNs : lent ? shared_.holdNs : kLingerAtEndNs);
-  while (ask([](const Connections& all) { return all.anyLingers(); }) && nowNs() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const int64_t begin = nowNs(), end = begin + (aborts ? kLingerIfAbortedNs : kLingerAtEndNs);
+  const int64_t lentEnd = aborts ? end : std::max(end, begin + shared_.holdNs);
+  const auto left = [&](const Connections& all) {
+    const int64_t now = nowNs();
+    return now < end ? all.anyLingers() : now < lentEnd && all.anyOwesLent();
+  };
+  while (ask(left)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return aborts;
 }
 

@@ -209,3 +209,38 @@ TEST(net_credits_are_paid_before_the_process_ends) {
   rig.stop();
   CHECK_EQ(s.receiver->wrong(), "");
 }
+
+/// The receiver closes in good order while NCCL asks for credit: its Bye acknowledges all, and nothing is an error.
+TEST(net_credits_end_in_good_order) {
+  const int times = check::much(60, 15);
+  for (int n = 0; n < times; n++) {
+    RigOptions options = lending();
+    options.confirms = false;
+    options.rails = 1;
+    Rig rig(options);
+    Stream& s = begun(rig, kAll + 1);
+    lend(s);
+    rig.loseType(Type::Ack, true);
+    s.receiver->limit = kAll;
+    CHECK(Rig::within(kLimitNs, [&] { return s.receiver->done() == kAll; }));
+    rig.stop();
+    auto& connection = *static_cast<SendConnection*>(static_cast<Connection*>(s.sender->comm()));
+    std::atomic<bool> closed{false};
+    ncclResult_t result = ncclSuccess;
+    uint64_t head = 0;
+    std::thread asks([&] {
+      bool more = false;
+      while (result == ncclSuccess && head < kAll && !(closed && connection.over())) {
+        result = connection.moreCredit(head, more);
+      }
+      if (result == ncclSuccess && head < kAll) result = connection.moreCredit(head, more);
+    });
+    s.receiver->close();
+    closed = true;
+    CHECK(Rig::within(kLimitNs, [&] { return connection.over() || head == kAll; }));
+    asks.join();
+    CHECK_EQ(result, ncclSuccess);
+    CHECK_EQ(head, kAll);
+    rig.loseType(Type::Ack, false);
+  }
+}
