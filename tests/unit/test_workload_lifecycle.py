@@ -158,9 +158,10 @@ def test_files_that_stay_open_are_a_leak(double: Path, tmp_path: Path, monkeypat
     for run in runs:
         lines = run.of("iteration")
         assert [line["wrong_elements"] for line in lines] == [0, 0, 0], "8 may come and go"
-        first = lines[0]["open_fds"]
-        told = f"a leak: open_fds is {first + 12}; after the first pass it was {first}"
-        assert told in run.of("error")[0]["message"]
+        told = re.search(r"a leak: open_fds is (\d+); after the first pass it was (\d+)", run.of("error")[0]["message"])
+        assert told and int(told[2]) == lines[0]["open_fds"]
+        # 4 are left behind by each of three passes, and one or two of torch's own come and go.
+        assert abs(int(told[1]) - int(told[2]) - 12) <= 2
         assert run.exit_code == 3
 
 
