@@ -245,7 +245,8 @@ std::string runCase(const Case& c) {
   options.plain = c.plain;
   options.lends = c.lends;
   options.seed = c.seed;
-  if (c.lends) options.sizes = [](uint64_t number) { return number % 3 == 0 ? 512 : 17000 + number % 7 * 9000; };
+  // Small ones are copied, half of the large ones are large enough to be lent.
+  if (c.lends) options.sizes = [](uint64_t number) { return number % 3 == 0 ? 512 : 45000 + number % 7 * 6000; };
   options.mode = c.mode;
   if (c.few) options.slots = 2, options.bytes = c.seed % 2 == 0 ? kSlotBytes : 0;
   if (c.count != Count::One || c.mode > 1) options.rails = kRails;
