@@ -1,5 +1,6 @@
 // Slots that NCCL's fork lends (data/slot_credits.h): it is told "done" before the receiver has a message, and its GPU
 // writes to the slot only when the head says so. The sender of these tests fills a slot with rubbish as soon as it may.
+#include <mutex>
 #include <thread>
 
 #include "budget.h"
@@ -189,6 +190,12 @@ TEST(net_credits_that_never_come_are_an_error) {
 TEST(net_credits_are_paid_before_the_process_ends) {
   RigOptions options = lending();
   options.holdNs = msToNs(10000);
+  std::mutex mutex;
+  int told = 0;
+  options.log = [&](int host, const std::string& line) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    told += host == 0 && line.find("has not taken yet") != std::string::npos ? 1 : 0;
+  };
   Rig rig(options);
   Stream& s = begun(rig);
   for (int rail = 0; rail < 3; rail++) rig.fabric.cut({0, rail}, Cut::Lose);
@@ -208,6 +215,8 @@ TEST(net_credits_are_paid_before_the_process_ends) {
   CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() == End::State::Done; }));
   rig.stop();
   CHECK_EQ(s.receiver->wrong(), "");
+  const std::lock_guard<std::mutex> lock(mutex);
+  CHECK_EQ(told, 1);
 }
 
 /// The receiver closes in good order while NCCL asks for credit: its Bye acknowledges all, and nothing is an error.
