@@ -21,19 +21,19 @@ def stream_of(line: Line) -> Stream:
 
 def failovers(data: RunData) -> int:
     """Of all connections of all ranks; 0 in a run of stock."""
-    frozen: int = sum(line["state"] == "frozen" for line in _moves(data))
+    frozen: int = sum(line["state"] == "frozen" for line in moves(data))
     return max(frozen, sum(int(line["failovers"]) for line in data.by_event.get("net_end", [])))
 
 
 def not_returned(data: RunData) -> int:
     """Sending ends that were not on their home NIC when they were last active."""
     last = {
-        stream_of(line): line for line in _moves(data) if line["state"] in ("active", "frozen", "holding", "exchanging")
+        stream_of(line): line for line in moves(data) if line["state"] in ("active", "frozen", "holding", "exchanging")
     }
     return sum(not _at_home(line) for line in last.values())
 
 
-def _moves(data: RunData) -> list[Line]:
+def moves(data: RunData) -> list[Line]:
     """The path lines of sending ends, without those that only led to an orderly close."""
     found: list[Line] = []
     latest: dict[Stream, list[Line]] = {}  # of each stream, since it was last active or without a path

@@ -76,13 +76,10 @@ def test_a_stranger_changes_nothing_but_a_counter(lab: Lab, net: NetBuild) -> No
         lines = [json.loads(line) for line in rank.stdout]
         assert rank.wait(60) == 0, rank.stderr_tail(20)
         assert {line["wrong_elements"] for line in lines if line["event"] == "iteration"} == {0}
-        assert {line["state"] for line in lines if line["event"] == "path"} <= {
-            "connecting",
-            "exchanging",
-            "active",
-            "closed",
-        }
-        assert [line for line in lines if line["event"] == "path" and line["epoch"] > 1] == [], "one Freeze: the first"
+        # At the end a lane may break before the receiver's Bye is here: frozen and closed, it never went on.
+        paths = [line for line in lines if line["event"] == "path"]
+        assert [line for line in paths if line["state"] in ("holding", "failed")] == []
+        assert [line for line in paths if line["state"] == "active" and line["epoch"] > 1] == [], "one Freeze: the first"
         ends += [line for line in lines if line["event"] == "net_end"]
     assert flood.stdout is not None and scan.stdout is not None
     sent = json.loads(flood.stdout.read())["sent"]

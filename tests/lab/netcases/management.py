@@ -60,7 +60,7 @@ def lost(stage: Stage, *, how: Callable[[Bed], None], fault: str = "") -> Outcom
                 pair.at(FAULT_S, lambda: bed.cut("eth0") if fault == "cable" else bed.lose("", RAIL0))
         both = pair.end()
     problems = both.within({"": TAKEN_MS, "cable": CABLE_MS, "silence": MOVED_MS}[fault])
-    moves = [line for line in both.sender.of("path") if line["epoch"] > 1]
+    moves = [line for line in both.sender.of("path") if line["state"] == "active" and line["epoch"] > 1]
     if moves and not fault:
         problems.append("a failover")
     return outcome(both, problems)

@@ -77,7 +77,7 @@ def fork(stage: Stage, *, who: str, child_ms: int = 0, cut: bool = False) -> Out
         problems.append(f"child: {children}, not code 0")
     elif children[0][2] > child_ms + SOON_MS:
         problems.append(f"the child took {children[0][2]:.0f} ms")
-    moves = [line for line in both.sender.of("path") if line["epoch"] > 1]
+    moves = [line for line in both.sender.of("path") if line["state"] == "active" and line["epoch"] > 1]
     if moves and not cut:
         problems.append("a failover")
     return outcome(both, problems, child=children)
