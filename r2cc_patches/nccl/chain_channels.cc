@@ -93,8 +93,8 @@ class MayCapture {
 /// Tells the net that what is connected meanwhile is there for schedules alone.
 class ForSchedules {
  public:
-  ForSchedules() { r2ccScheduleConnects(1); }
-  ~ForSchedules() { r2ccScheduleConnects(-1); }
+  explicit ForSchedules(uint64_t window) { r2ccScheduleConnects(1, window); }
+  ~ForSchedules() { r2ccScheduleConnects(-1, 0); }
   ForSchedules(const ForSchedules&) = delete;
   ForSchedules& operator=(const ForSchedules&) = delete;
 };
@@ -141,8 +141,9 @@ std::vector<int> ChainChannels::along(size_t cycle, int which) const {
   return joined(nodeOrders_[cycle], insideNodes_[static_cast<size_t>(which)]);
 }
 
-ncclResult_t ChainChannels::connect(ncclComm* comm) {
-  const ForSchedules forSchedules;
+ncclResult_t ChainChannels::connect(ncclComm* comm, uint64_t window) {
+  window_ = window;
+  const ForSchedules forSchedules(window_);
   for (size_t cycle = 0; cycle < cycles_.size(); cycle++) {
     for (int which = 0; which < perCycle_; which++) {
       const std::vector<int> order = along(cycle, which);
@@ -214,7 +215,7 @@ bool ChainChannels::hang(ncclComm* comm, size_t line, const std::vector<int>& ho
 
 ncclResult_t ChainChannels::connectHung(ncclComm* comm) {
   const MayCapture mayCapture;
-  const ForSchedules forSchedules;
+  const ForSchedules forSchedules(window_);
   for (const int id : hung_) {
     ncclTree& tree = comm->channels[id].tree;
     int peers[NCCL_MAX_TREE_ARITY + 1] = {tree.up, tree.down[0], tree.down[1], tree.down[2]};

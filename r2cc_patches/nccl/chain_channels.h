@@ -5,6 +5,7 @@
 // cycle's channels is the same rail everywhere.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -32,8 +33,9 @@ class ChainChannels {
   const std::vector<int>& homes() const { return homes_; }
   int nodes() const { return static_cast<int>(nodeOrders_.empty() ? 0 : nodeOrders_.front().size()); }
 
-  /// Makes the channels with their rings, and connects both directions. Collective.
-  ncclResult_t connect(ncclComm* comm);
+  /// Makes the channels with their rings, and connects both directions. A connection sends while at most `window` bytes
+  /// are under way. Collective.
+  ncclResult_t connect(ncclComm* comm, uint64_t window);
   /// The chain from `order`'s first rank (head) to its last, or `backwards`, on these of the cycle's channels; in the
   /// host's structures. False if `order` is no cut of that cycle, or a held channel is cut elsewhere.
   bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order, bool backwards);
@@ -54,6 +56,7 @@ class ChainChannels {
   std::vector<int> along(size_t cycle, int which) const;
   int base_ = 0;
   int perCycle_ = 0;
+  uint64_t window_ = UINT64_MAX;
   int rank_ = 0;
   std::vector<std::vector<int>> cycles_;
   std::vector<std::vector<int>> nodeOrders_;                // by cycle

@@ -18,9 +18,12 @@
 namespace r2cc::schedules {
 namespace {
 
-constexpr double kChunkUs = 25, kBytesPerUsOfGbit = 125;
-constexpr int kThreadChunkBytes = 64 << 10;  // beside its bytes, what a chunk costs a thread of sockets is then little
-constexpr uint64_t kPlanBytes = 256 << 20;   // shares are those of large messages; the threshold says what is large
+constexpr double kBytesPerUsOfGbit = 125;
+// What a NIC takes some microseconds for, and more where that is little: beside its bytes, what a chunk costs a thread
+// of sockets matters then. Of a slow NIC a chunk is half of what a connection may have under way (schedules.md).
+constexpr double kChunkUs = 25, kWindowUs = 525;
+constexpr int kThreadChunkBytes = 64 << 10, kSlowChunkBytes = 128 << 10;
+constexpr uint64_t kPlanBytes = 256 << 20;  // shares are those of large messages; the threshold says what is large
 
 uint64_t mixed(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
@@ -46,12 +49,24 @@ std::vector<std::string> gatherTexts(ncclComm* comm, const std::string& mine) {
   return texts;
 }
 
-int chunkOf(const std::vector<planner::Node>& nodes) {
+/// By the slowest NIC.
+double bytesPerUs(const std::vector<planner::Node>& nodes) {
   double slowest = 1e9;
   for (const planner::Node& node : nodes) {
     for (const planner::Nic& nic : node.nics) slowest = std::min(slowest, nic.rateGbit);
   }
-  return static_cast<int>(slowest * kBytesPerUsOfGbit * kChunkUs);
+  return slowest * kBytesPerUsOfGbit;
+}
+
+/// What a connection may have under way; of a NIC whose rate nobody knows, whatever NCCL gives it.
+uint64_t windowOf(double bytesPerUs) {
+  if (bytesPerUs <= 0) return UINT64_MAX;
+  return static_cast<uint64_t>(std::max<double>(2 * kThreadChunkBytes, bytesPerUs * kWindowUs));
+}
+
+int chunkOf(double bytesPerUs) {
+  const auto half = std::clamp(bytesPerUs * kWindowUs / 2, double{kThreadChunkBytes}, double{kSlowChunkBytes});
+  return static_cast<int>(std::max(half, bytesPerUs * kChunkUs));
 }
 
 /// Empty if one of them is a NIC that no node is known to have.
@@ -85,8 +100,9 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
     return ncclSuccess;
   }
   const int64_t began = r2cc::nowNs();
-  NCCLCHECK(made->chains_.connect(comm));
-  made->mostChunkBytes_ = std::max(kThreadChunkBytes, chunkOf(made->initial_.nodes));
+  const double rate = bytesPerUs(made->initial_.nodes);
+  NCCLCHECK(made->chains_.connect(comm, windowOf(rate)));
+  made->mostChunkBytes_ = chunkOf(rate);
   const int least = Settings::get().leastChunkBytes;
   const int slot = comm->buffSizes[NCCL_PROTO_SIMPLE] / NCCL_STEPS;
   made->cost_ = costOf(comm, least, std::min(slot, std::max(least, made->mostChunkBytes_)));

@@ -61,7 +61,7 @@ struct Services {
   std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
   /// The schedule that loads NICs unevenly on purpose and counts on lost ones being spread evenly, by number; 0: none.
   std::function<uint64_t()> schedule;
-  std::function<bool()> scheduleConnects;        // what is connected now belongs to a schedule
+  std::function<uint64_t()> scheduleWindow;      // of a schedule's connection made now, in bytes; 0: it is none
   std::function<void(const std::string&)> warn;  // NCCL's log, level WARN
   std::function<void(const std::string&)> info;  // the same, level INFO
   std::string host;                              // this host's name

@@ -11,6 +11,7 @@ constexpr int64_t kLookNs = msToNs(2);     // without an acknowledgement: then t
 constexpr int64_t kEndLookNs = msToNs(1);  // the same by a thread of NCCL that waits for one
 // Without an acknowledgement: then the receiver is asked for it, where nobody probes the path.
 constexpr int64_t kAskNs = msToNs(40), kMostAskNs = msToNs(1000);
+constexpr int64_t kWindowLookNs = usToNs(50);  // whether the receiver's kernel has more: a look is a system call
 // A lane that takes longer to make may be on a black hole. When a job starts, thousands may be made at once.
 constexpr int64_t kLaneStallNs = msToNs(50), kFirstLaneStallNs = msToNs(1000);
 
@@ -31,7 +32,7 @@ SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id
       homeDev_(homeDev),
       remoteHomeDev_(remoteHomeDev),
       kept_(requests_, allPlain(services)),
-      ofSchedule_(services.scheduleConnects && services.scheduleConnects()),
+      window_(services.scheduleWindow ? services.scheduleWindow() : 0),
       lastMove_(runNs()) {}
 
 SendConnection::~SendConnection() = default;
@@ -43,7 +44,7 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   if (!owned) return ncclSuccess;
   const bool host = inHostMemory(mr);
   passCredits();
-  if (cutUnsettled() || (kept_.possible() && !roomFor(plan_.cutAt(posted_), size, host))) {
+  if (windowFull(size) || cutUnsettled() || (kept_.possible() && !roomFor(plan_.cutAt(posted_), size, host))) {
     wantsRoom_.store(true, std::memory_order_relaxed);
     services_.fetchAcks();                               // for the next call
     if (state() == ConnectionState::Active) progress();  // NCCL may have nothing to test
@@ -57,10 +58,26 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
       if (kept_.wants(r.size, host)) kept_.keep(r);
     }
     load_.given(size);
+    if (window_.limits()) window_.given(claimed->number, size);
   }
   *request = claimed;
   pump(holdFrom_);
   return ncclSuccess;
+}
+
+/// Of a schedule's connection: this message would be more than may be under way. Before any message is claimed, as what
+/// it counts may be in a request that is used again then.
+bool SendConnection::windowFull(size_t size) {
+  if (!window_.limits()) return false;
+  const auto pass = [&] { window_.passed(requests_[window_.oldest()].size); };
+  const uint64_t through = std::max(acked(), safeBelow());
+  while (window_.oldest() < through) pass();
+  const int64_t now = nowNs();
+  if (!window_.full(size) || now - lookedAtWindow_ < kWindowLookNs) return window_.full(size);
+  lookedAtWindow_ = now;
+  const auto there = [&](const Request& r) { return r.finished() && kept_.confirmed(r, lanes_, acked()); };
+  while (window_.oldest() < posted_ && there(requests_[window_.oldest()])) pass();
+  return window_.full(size);
 }
 
 ncclResult_t SendConnection::test(Request& request, int* done, int* size) {

@@ -14,6 +14,7 @@
 #include "data/connection.h"
 #include "data/kept_messages.h"
 #include "data/load.h"
+#include "data/send_window.h"
 #include "data/slot_credits.h"
 #include "lanes/cut_change.h"
 #include "paths/capacity.h"
@@ -105,6 +106,7 @@ class SendConnection final : public Connection {
   bool lost(const Fenced& message) const;
   /// Whether its parts may be claimed now: copies of some of them are kept.
   bool roomFor(const Slicing& cut, size_t size, bool host);
+  bool windowFull(size_t size);
   /// All parts of NCCL's message are over with their lanes, and NCCL need not wait for the receiver's word.
   bool complete(const Request& head) const;
   /// The same for what is lacking: asks who can tell.
@@ -243,7 +245,8 @@ class SendConnection final : public Connection {
   int64_t nextTry_ = 0;        // of any lane that nothing waits for, after one was lost
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;
-  const bool ofSchedule_;    // made for schedules alone
+  SendWindow window_;  // of one that is made for schedules alone
+  int64_t lookedAtWindow_ = 0;
   uint64_t awayUnder_ = 0;   // of one: the schedule under which its home was not well
   std::vector<Share> away_;  // where it was then
   CutChange cutChange_;

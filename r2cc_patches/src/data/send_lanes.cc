@@ -249,7 +249,7 @@ void SendConnection::refreshWanted(int64_t now) {
     const std::vector<double>& demand = evenly ? std::vector<double>(nics, 1.0) : demandOfNics(peer, nics, now);
     wanted_ = balancedShares(peer, home, demand, services_.distance);
     if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
-    if (ofSchedule_) stayAway(schedule);
+    if (window_.ofSchedule()) stayAway(schedule);
     return;
   }
   if (home_->state() == PathState::Up && !home_->dataDoubted() && !home_->leaving) {

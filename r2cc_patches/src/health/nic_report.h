@@ -38,7 +38,7 @@ class NicReport {
   /// The schedule that loads them unevenly, by number; 0: none.
   uint64_t schedule() const { return board_ == nullptr ? 0 : board_->schedule(); }
   /// What is connected now belongs to a schedule.
-  bool scheduleConnects() const { return board_ != nullptr && board_->scheduleConnects(); }
+  uint64_t scheduleWindow() const { return board_ == nullptr ? 0 : board_->scheduleWindow(); }
 
  private:
   struct Evidence;

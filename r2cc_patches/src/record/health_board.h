@@ -24,8 +24,14 @@ class HealthBoard {
   bool comparable() const { return uneven_.load(std::memory_order_relaxed) == 0; }
   /// Another number for each that came; 0: none loads NICs unevenly.
   uint64_t schedule() const { return comparable() ? 0 : schedules_.load(std::memory_order_relaxed); }
-  void scheduleConnects(int begins) { connects_.fetch_add(begins, std::memory_order_relaxed); }
-  bool scheduleConnects() const { return connects_.load(std::memory_order_relaxed) > 0; }
+  void scheduleConnects(int begins, uint64_t window) {
+    if (begins > 0) window_.store(window, std::memory_order_relaxed);
+    connects_.fetch_add(begins, std::memory_order_relaxed);
+  }
+  /// Bytes that a connection which is made now may have under way; 0: it belongs to no schedule.
+  uint64_t scheduleWindow() const {
+    return connects_.load(std::memory_order_relaxed) > 0 ? window_.load(std::memory_order_relaxed) : 0;
+  }
 
  private:
   mutable std::mutex mutex_;
@@ -34,6 +40,7 @@ class HealthBoard {
   std::atomic<int> uneven_{0};  // schedules that load NICs unevenly
   std::atomic<uint64_t> schedules_{0};
   std::atomic<int> connects_{0};
+  std::atomic<uint64_t> window_{0};
 };
 
 /// The process's own.

@@ -40,6 +40,6 @@ uint64_t r2ccHealthVersion(void) { return r2cc::healthBoard().version(); }
 
 void r2ccUnevenLoad(int begins) { r2cc::healthBoard().uneven(begins); }
 
-void r2ccScheduleConnects(int begins) { r2cc::healthBoard().scheduleConnects(begins); }
+void r2ccScheduleConnects(int begins, uint64_t window) { r2cc::healthBoard().scheduleConnects(begins, window); }
 
 int r2ccHealth(struct R2ccNicHealth* out, int most) { return r2cc::healthBoard().read(out, most); }

@@ -28,8 +28,9 @@ __attribute__((visibility("default"))) void r2ccUnevenLoad(int begins);
 
 /* From now on (1), or no more (-1), what this process connects belongs to a schedule. Such a connection that left a NIC
  * while a schedule ran comes home with the next schedule: the one that runs counts on that NIC being gone, and would
- * overload others if it came back to it alone. */
-__attribute__((visibility("default"))) void r2ccScheduleConnects(int begins);
+ * overload others if it came back to it alone. NCCL may send on it while at most `window` bytes are not known to be
+ * with the receiver, and two messages always; UINT64_MAX: as much as it likes. */
+__attribute__((visibility("default"))) void r2ccScheduleConnects(int begins, uint64_t window);
 
 #ifdef __cplusplus
 }

@@ -217,9 +217,9 @@ std::map<std::string, std::string> lastOfSenders(const std::string& file) {
 class Away {
  public:
   Away() : rig(options(file_)) {
-    rig.health(0).scheduleConnects(1);
+    rig.health(0).scheduleConnects(1, UINT64_MAX);
     connect();
-    rig.health(0).scheduleConnects(-1);
+    rig.health(0).scheduleConnects(-1, 0);
     connect();
     rig.start();
     lose(1);

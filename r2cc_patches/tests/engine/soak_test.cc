@@ -73,6 +73,7 @@ TEST(net_soak_random_cases) {
     c.needsAck = random() % 3 != 0;
     c.plain = c.needsAck && random() % 2 == 0;
     c.lends = c.plain && random() % 2 == 0;
+    c.window = random() % 3 == 0 ? 1 + random() % (4 * kSlotBytes) : 0;
     c.cut = random() % 2 == 0 ? Cut::Hold : Cut::Lose;
     c.seed = random();
     c.mode = 1 + static_cast<int>(random() % 2);

@@ -49,6 +49,8 @@ class End {
   void* memory() const { return mr_; }
   State state() const { return state_.load(); }
   uint64_t done() const { return done_.load(); }
+  /// That were given to the connection, and taken.
+  uint64_t posted() const { return posted_.load(); }
   /// Of a sender: messages whose slots NCCL's GPU may write to again.
   uint64_t free() const { return free_.load(); }
   const void* buffers() const { return buffers_.data(); }
@@ -85,8 +87,7 @@ class End {
   int memory_ = NCCL_PTR_HOST;
   std::vector<uint8_t> buffers_;
   std::array<void*, kSlots> requests_{};
-  uint64_t posted_ = 0;
-  std::atomic<uint64_t> done_{0}, free_{0};
+  std::atomic<uint64_t> posted_{0}, done_{0}, free_{0};
   const bool lends_;
 
  private:

@@ -210,7 +210,7 @@ std::string Case::name() const {
                      : ", direct") +
          (cut == Cut::Hold ? ", bytes held" : ", bytes lost") + ", seed " + std::to_string(seed) + ", mode " +
          std::to_string(mode) + ", " + (onlyNic ? "the only NIC" : fake::name(count)) +
-         (few ? ", few large messages" : "");
+         (few ? ", few large messages" : "") + (window > 0 ? ", window " + std::to_string(window) : "");
 }
 
 bool Case::makesSense() const {
@@ -244,6 +244,7 @@ std::string runCase(const Case& c) {
   options.needsAck = c.needsAck;
   options.plain = c.plain;
   options.lends = c.lends;
+  options.window = c.window;
   options.seed = c.seed;
   // Small ones are copied, half of the large ones are large enough to be lent.
   if (c.lends) options.sizes = [](uint64_t number) { return number % 3 == 0 ? 512 : 45000 + number % 7 * 6000; };

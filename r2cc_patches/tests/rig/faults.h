@@ -47,8 +47,9 @@ struct Case {
   When when = When::MidStream;
   Traffic traffic = Traffic::One;
   bool needsAck = true;
-  bool plain = false;  // small messages are kept
-  bool lends = false;  // plain, and NCCL lends its slots of large ones
+  bool plain = false;   // small messages are kept
+  bool lends = false;   // plain, and NCCL lends its slots of large ones
+  uint64_t window = 0;  // connections are a schedule's, which may have so many bytes under way
   Cut cut = Cut::Hold;
   uint64_t seed = 1;
   int mode = 1;

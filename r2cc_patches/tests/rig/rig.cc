@@ -21,7 +21,10 @@ Rig::Rig(const RigOptions& options)
              options.seed),
       resort(options.hosts, Play{true, false, false, false, false}, options.seed + 1),
       options_(options) {
-  for (int host = 0; host < options.hosts; host++) engines_.push_back(makeEngine(host));
+  for (int host = 0; host < options.hosts; host++) {
+    if (options.window > 0) health(host).scheduleConnects(1, options.window);
+    engines_.push_back(makeEngine(host));
+  }
 }
 
 std::unique_ptr<Engine> Rig::makeEngine(int host) {

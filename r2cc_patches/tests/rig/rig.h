@@ -35,6 +35,7 @@ struct RigOptions {
        devices = false;  // see Play
   bool confirms = true;  // where it is plain
   bool lends = false;    // senders' NCCL is our fork
+  uint64_t window = 0;   // connections are a schedule's, which may have so many bytes under way
   int64_t holdNs = msToNs(20000);
   uint64_t seed = 1;
   size_t bytes = 0;         // of every message; 0: by `sizes`
