@@ -89,11 +89,20 @@ class Actors:
             host = self._host(step.on)
             return host.run(list(step.argv), input=step.input or None, timeout_s=step.limit_s, check=False)
         if isinstance(step, Signal):
-            self.rank(step.rank).send_signal(signal.Signals[step.name])
-            return _said(step)
+            return self._signal(step)
         if isinstance(step, Look):
             return self._look(step)
         return self._helper(step)
+
+    def _signal(self, step: Signal) -> Result:
+        """Who has ended need not be told to go on."""
+        process = self.rank(step.rank)
+        try:
+            process.send_signal(signal.Signals[step.name])
+        except CommandError:
+            if step.name != "SIGCONT" or process.poll() is None:
+                raise
+        return _said(step)
 
     def _host(self, name: str) -> Host:
         if name == SWITCH:

@@ -306,9 +306,16 @@ class Injector:
         return FaultError(f"{state.planned.spec.id}: cannot be probed: {what}", f"needed there: {needed}")
 
     def _confirm(self, state: State, *, active: bool) -> None:
-        """Probes until the fault is as it should be. FaultError after a second, its own time, or some slow probes."""
         if not active and self._rank_has_ended(state):
             return
+        try:
+            self._prove(state, active=active)
+        except FaultError:  # the rank may have ended while it was asked
+            if active or not self._rank_has_ended(state):
+                raise
+
+    def _prove(self, state: State, *, active: bool) -> None:
+        """Probes until the fault is as it should be. FaultError after a second, its own time, or some slow probes."""
         within_s = max(CONFIRM_S, state.fault.confirm_s)
         began, probes = time.monotonic(), 1
         while self._probe(state) is not active:

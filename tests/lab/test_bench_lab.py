@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_root
 
 from harness.build import NetBuild, build_net
 from harness.hosts import Process
@@ -115,11 +116,8 @@ def test_lines_are_the_contracts(lab: Lab, net: NetBuild) -> None:
 def test_memory_is_the_ranks_own_and_not_of_who_started_it(net: NetBuild) -> None:
     """getrusage would say what the starting process had, in every mode alike."""
     held = bytearray(b"x") * (256 << 20)
-    peak = [0, 0]
-    words = [
-        bench_command(net.bench, SMALL, rank=rank, ranks=2, root="127.0.0.1:29518", library=net.library)
-        for rank in (0, 1)
-    ]
+    peak, root = [0, 0], free_root()
+    words = [bench_command(net.bench, SMALL, rank=rank, ranks=2, root=root, library=net.library) for rank in (0, 1)]
     env = {**os.environ, **bench_env(0), "NCCL_SOCKET_IFNAME": "lo"}
     ranks = [subprocess.Popen(each, env=env, stdout=subprocess.PIPE, text=True) for each in words]
     for rank, process in enumerate(ranks):

@@ -5,7 +5,7 @@ source ADDRESS PORT STREAMS [ALGORITHM] sends until the sink closes
 echo ADDRESS PORT                       returns UDP datagrams to their sender
 probe FROM TO PORT COUNT INTERVAL_MS    round-trip times of UDP datagrams, in ms
 watch                                   a line for every link event: time (CLOCK_MONOTONIC), index, carrier
-reach DEVICE ADDRESS PORT               whether a UDP echo answers over exactly that NIC, within 0.5 s
+reach DEVICE ADDRESS PORT SECONDS       whether a UDP echo answers over exactly that NIC, within that time
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ def watch() -> None:
             print(json.dumps(line), flush=True)
 
 
-def reach(device: str, address: str, port: str) -> None:
+def reach(device: str, address: str, port: str, seconds: str) -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as link:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
-        link.settimeout(0.5)
+        link.settimeout(float(seconds))
         link.sendto(b"?", (address, int(port)))
         try:
             answered = link.recv(64) == b"?"
