@@ -16,7 +16,7 @@ from harness.fork.treehash import tree_hash
 from harness.repo import Layout
 from harness.schemas import CHECKED
 
-sys.path.insert(0, str(Path(__file__).parent))  # ports.py, processes.py, waits.py
+sys.path.insert(0, str(Path(__file__).parent))  # ports.py, processes.py, strikes.py, waits.py
 
 # A shell starts what runs in the background with SIGINT ignored, nohup with SIGHUP, and every process of a test would
 # inherit that. What is not ignored but heard is as usual in a program that is started.

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from strikes import assert_struck_in
 from waits import until
 
 from chaos.experiment.file import loads
@@ -297,13 +298,15 @@ def test_the_real_thing_is_exact_and_complete(tmp_path: Path, kind: str) -> None
     runs = {arm["name"]: arm["runs"][0] for arm in summary["arms"]}
     for run in runs.values():
         assert (run["completed"], run["iterations"], run["wrong_elements"]) == (True, 30, 0)
-        assert (run["faults"][0]["hit"], run["faults"][0]["at_iteration"]) == (True, 5)
+        assert run["faults"][0]["hit"]
     assert runs["stock"]["faults"][0]["stall_ms"] > 1500, "stock stands still for the outage of 2 s"
     assert runs["migrate"]["faults"][0]["stall_ms"] < 1000
     assert runs["migrate"]["faults"][0]["longest_ms"] < runs["stock"]["faults"][0]["longest_ms"] / 2
     path = journal_of(tmp_path / "runs")
     assert path is not None
     lines = assert_valid(path)
+    for arm, run in runs.items():
+        assert_struck_in([line for line in lines if line["arm"] == arm], 5, run["faults"][0]["at_iteration"])
     assert stderr.rstrip().splitlines()[-1] == str(path.parent)
     moved = [
         line for line in lines if line["event"] == "path" and line["state"] == "active" and line.get("epoch", 0) > 1

@@ -64,6 +64,7 @@ sysctl -qw net.ipv6.conf.eth1.disable_ipv6=0
 ip addr add 10.2.0.77/24 dev eth1
 ip -6 addr add fd02::2/64 dev eth1
 ip -6 addr add fd02::3/128 dev eth1
+until [ -z "$(ip -6 addr show dev eth1 tentative)" ]; do sleep 0.01; done
 ip route add 10.77.0.0/16 via 10.2.0.1 dev eth1 metric 7 mtu 1400
 ip route add 10.88.0.0/16 nexthop via 10.2.0.1 dev eth1 weight 2 nexthop via 10.1.0.1 dev eth0
 ip route add default via 10.2.0.1 dev eth1 src 10.2.0.2 table 100
@@ -123,7 +124,7 @@ class Net:
 @pytest.fixture(scope="module")
 def net() -> Iterator[Net]:
     with Lab.up(Topology(hosts=2, nics=2)) as lab, ExitStack() as stack:
-        lab.hosts["h1"].run(["sh", "-ec", PREPARE])
+        lab.hosts["h1"].run(["sh", "-ec", PREPARE], timeout_s=60)
         yield Net(lab, stack)
 
 

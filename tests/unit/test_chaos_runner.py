@@ -73,9 +73,10 @@ def assert_consistent(ran: Ran) -> None:
 
 
 def test_a_whole_run(tmp_path: Path) -> None:
-    ran = execute(tmp_path)
+    """On a busy machine the fault may be late by half an iteration."""
+    ran = execute(tmp_path, experiment(iterations=8), bench=ScriptedBench(iteration_ms=500))
     assert (ran.summary["verdict"], ran.summary["exit_code"]) == ("holds", 0)
-    assert ran.run["iterations"] == 12
+    assert ran.run["iterations"] == 8
     (fault,) = ran.run["faults"]
     assert (fault["hit"], fault["at_iteration"]) == (True, 4)
     spans = [(line["start_ns"], line["end_ns"]) for line in ran.events("iteration") if line["index"] == 4]
