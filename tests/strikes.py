@@ -7,7 +7,7 @@ from typing import Any
 
 
 def assert_struck_in(lines: Sequence[dict[str, Any]], earliest: int, index: int) -> None:
-    """By the lines of one run it struck not before the midst of iteration `earliest`, and there, where `index` is.
+    """By the lines of one run it struck not before iteration `earliest` had begun, and while `index` was under way.
 
     A controller that waits for a core is late; it never is early.
     """
