@@ -6,13 +6,16 @@ What is right is in the cases themselves; `benchmarks/net_cases.py` plays them b
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from waits import until
 
 from harness.build import build_net, run_target
 from harness.errors import SourceError
@@ -22,10 +25,12 @@ from harness.repo import DEFAULT_NCCL, checkout
 sys.path.insert(0, str(Path(__file__).parent))
 from netcases.all_cases import CASES
 from netcases.play import Outcome, Shape, Stage, made, stage
+from netcases.waited import Waited, only_late, too_long
 
 pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
 
 AT_A_TIME = 3
+AGAIN = 2
 STOCK_MS: dict[tuple[Shape, int], float] = {}
 """Measured once for all cases that compare with stock."""
 OTHERS = sorted(pin.stem for pin in checkout().pins.glob("*.toml") if pin.stem != DEFAULT_NCCL)
@@ -96,9 +101,42 @@ def played(
 
 
 @pytest.mark.parametrize(("name", "mode"), rows())
-def test_case(played: dict[tuple[str, int], Future[Outcome]], name: str, mode: int) -> None:
+def test_case(
+    played: dict[tuple[str, int], Future[Outcome]], programs: tuple[Path, Path], name: str, mode: int
+) -> None:
+    """Where the machine may have made all that is wrong, the case is void and played again. It must hold in the end."""
     seen = played[name, mode].result()
+    for _ in range(AGAIN):
+        if only_late(seen.problems):
+            with stage(*programs, mode, STOCK_MS) as found:
+                seen = CASES[name].play(found)
     assert seen.problems == [], told(seen)
+
+
+def test_only_what_the_machine_may_have_made_is_late() -> None:
+    assert only_late([too_long("silent", 20.0, 30.0)])
+    assert not only_late([too_long("silent", 40.0, 30.0)])
+    assert not only_late([too_long("silent", 20.0, 30.0), "1 wrong"])
+    assert not only_late([])
+
+
+def test_the_kernel_says_what_a_busy_process_waited() -> None:
+    """Two that compute on one core wait for each other; one that sleeps waits for nobody."""
+    core = str(min(os.sched_getaffinity(0)))
+    words = ["taskset", "-c", core, sys.executable, "-ISc"]
+    with ExitStack() as running:
+        found = []
+        for program in ("while True: pass", "while True: pass", "import time; time.sleep(600)"):
+            process = running.enter_context(subprocess.Popen([*words, program]))
+            running.callback(process.kill)
+            found.append(Waited(process.pid))
+
+        def looked(each: Waited) -> float:
+            each.look()
+            return each.ms
+
+        # The third waits, too, while it starts, and then no more.
+        until(lambda: min(map(looked, found[:2])) > max(500.0, 2 * looked(found[2])))
 
 
 @pytest.mark.parametrize("name", ["exit-thread", "fork-send", "self-ranks", "stop-recv", "udp-start", "link-local"])

@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waits import LIMIT_S, until
 
 from chaos.experiment.file import load
 from harness.lab import state
@@ -50,12 +50,14 @@ def test_ctrl_c_reports_and_leaves_nothing(tmp_path: Path) -> None:
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        deadline = time.monotonic() + 30
-        while not any('"active"' in path.read_text() for path in tmp_path.glob("*/round-*.jsonl")):
-            assert running.poll() is None and time.monotonic() < deadline, running.communicate()
-            time.sleep(0.05)
+
+        def struck() -> bool:
+            assert running.poll() is None, running.communicate()
+            return any('"active"' in path.read_text() for path in tmp_path.glob("*/round-*.jsonl"))
+
+        until(struck, "no fault is active")
         os.kill(running.pid, signal.SIGINT)
-        _, shown = running.communicate(timeout=30)
+        _, shown = running.communicate(timeout=LIMIT_S)
     finally:
         running.kill()
         running.wait()

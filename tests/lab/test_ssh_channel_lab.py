@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waits import until
 
 sys.path.insert(0, str(Path(__file__).parent))
 import sshd
@@ -33,10 +33,8 @@ def test_the_hosts_close_waits_for_what_is_being_sent(host: SshHost) -> None:
     (transport,) = host.link._transports
     with ssh_transport._guard(running.channel):  # as a thread that sends
         running.channel.sendall(b"go\n")
-        deadline = time.monotonic() + 10
-        while not any(thread.name == "close" for thread in threading.enumerate()):
-            assert time.monotonic() < deadline, "the host's CLOSE was answered, or never came"
-            time.sleep(0.01)
+        closes = "the host's CLOSE was answered, or never came"
+        until(lambda: any(thread.name == "close" for thread in threading.enumerate()), closes)
         running.channel.shutdown_write()
     assert running.pump(lambda _data: None, lambda _data: None, 10)
     assert host.run(["echo", "still"]).stdout == "still\n"

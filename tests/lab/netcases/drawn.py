@@ -17,6 +17,7 @@ from functools import partial
 
 from netcases.bed import DATA, HOSTS, MANAGEMENT, Bed, Loss
 from netcases.play import HOLD_MS, NET_FAILED, Case, Outcome, Pair, Shape, Stage, made, outcome
+from netcases.waited import too_long
 
 UDP, TCP, BIG, ALL_OF_IT = "meta l4proto udp", "meta l4proto tcp", "meta length > 1500", ""
 NEW, ENDS = "tcp flags & (syn | ack) == syn", "tcp flags & (fin | rst) != 0"
@@ -173,7 +174,11 @@ def _after_kill(bed: Bed, pair: Pair, drawn: Drawn) -> Outcome:
     limit_ms = _told_limit_ms(drawn)
     problems = [] if end.exit_code == NET_FAILED and told else [f"{end.seen()}, not an error of the net"]
     problems += [f"{end.last['bad']} wrong"] if end.last["bad"] else []
-    problems += [f"told after {ms:.0f} ms, not {limit_ms}" for ms in told if ms > limit_ms]
+    problems += [
+        too_long(f"told after {ms:.0f} ms, not {limit_ms}", ms - limit_ms, end.waited_ms)
+        for ms in told
+        if ms > limit_ms
+    ]
     return Outcome(f"told after {told[0]:.0f} ms" if told else end.seen(), problems, {"told_ms": told})
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from netcases.bed import DATA, HOSTS, MANAGEMENT
 from netcases.play import NET_FAILED, Both, Case, Ended, Outcome, Shape, Stage, made, outcome
+from netcases.waited import too_long
 
 TOLD_MS = 2500
 """On any machine: 50 is the aim where an end is heard, 1000 where only silence tells (`told_ms` is the record). By
@@ -48,7 +49,9 @@ def killed(
     told = [(line["t_ns"] - struck) / 1e6 for line in end.of("error")]
     problems = [] if end.exit_code == NET_FAILED and told else [f"{end.seen()}, not an error of the net"]
     problems += [f"{end.last['bad']} wrong"] if end.last["bad"] else []
-    problems += [f"told after {ms:.0f} ms, not {TOLD_MS}" for ms in told if ms > TOLD_MS]
+    problems += [
+        too_long(f"told after {ms:.0f} ms, not {TOLD_MS}", ms - TOLD_MS, end.waited_ms) for ms in told if ms > TOLD_MS
+    ]
     seen = f"told after {told[0]:.0f} ms" if told else end.seen()
     return Outcome(seen, problems, {"told_ms": [round(ms, 1) for ms in told], "messages": end.last["done"]})
 
@@ -78,7 +81,8 @@ def _aborts(both: Both) -> list[str]:
         found += [f"{name}: {end.seen()}"] if end.exit_code not in (0, NET_FAILED) else []
         found += [f"{name}: {end.last['bad']} wrong"] if end.last["bad"] else []
         if end.exit_code == 0 and not 0 <= _closed_ms(end) <= ABORT_MS:
-            found.append(f"{name} took {_closed_ms(end):.0f} ms to close")
+            what, over_ms = f"{name} took {_closed_ms(end):.0f} ms to close", _closed_ms(end) - ABORT_MS
+            found.append(too_long(what, over_ms, end.waited_ms) if over_ms > 0 else what)
     return found
 
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from netcases.bed import CROSSED, DATA, FIRST, HOSTS, MANAGEMENT, OWN, RATE_GBIT, Bed
 from netcases.play import Both, Case, Outcome, Pair, Shape, Stage, made, outcome
+from netcases.waited import too_long
 
 MOVED_MS = 1000
 CABLE_MS = 250
@@ -105,7 +106,8 @@ def _slower(both: Both, stock_ms: float, *, cut: bool) -> list[str]:
     if not found or cut:
         return []
     median = statistics.median(found)
-    return [] if median <= AS_STOCK * stock_ms else [f"iterations of {median:.1f} ms, stock's are {stock_ms:.1f}"]
+    what, over_ms = f"iterations of {median:.1f} ms, stock's are {stock_ms:.1f}", median - AS_STOCK * stock_ms
+    return [too_long(what, len(found) * over_ms, both.waited_ms)] if over_ms > 0 else []
 
 
 def cut_in_subnet(

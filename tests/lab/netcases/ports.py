@@ -10,11 +10,14 @@ from functools import partial
 from netcases.bed import DATA, HOSTS, Bed
 from netcases.network import MOVED_MS
 from netcases.play import Both, Case, Outcome, Stage, made, outcome
+from netcases.waited import too_long
 
 CHANGE_S, BACK_S, SECONDS = 0.5, 1.5, 3
 CARRIES = 0.8
 """Of what it was before, as the machine that plays cases is never quiet; benchmarks measure it."""
 TWICE = 1.6
+ENDS = 10
+"""Iterations at the start and at the end that are compared."""
 SIX = {"NCCL_SOCKET_FAMILY": "AF_INET6"}
 
 Change = Callable[[Bed], None]
@@ -107,14 +110,24 @@ def not_back(both: Both, nic: str = "eth0") -> list[str]:
         ends_on = lines[-1].get("shares") or lines[-1]["nic"] if lines else "nothing"
         found.append(f"ends on {ends_on}, not on {nic}")
     if rate(both) < CARRIES:
-        found.append(f"{100 * rate(both):.0f} % of the rate of before")
+        found.append(_too_slow(both, f"{100 * rate(both):.0f} % of the rate of before", CARRIES))
     return found
+
+
+def _too_slow(both: Both, what: str, wanted: float) -> str:
+    """The last ten iterations took longer than with the wanted rate."""
+    times = both.receiver.iterations_ms
+    if len(times) <= 2 * ENDS:
+        return what
+    over_ms = statistics.median(times[-ENDS:]) - statistics.median(times[:ENDS]) / wanted
+    return too_long(what, ENDS * over_ms, both.waited_ms)
 
 
 def rate(both: Both) -> float:
     """That of the last ten iterations beside the first ten, by their medians."""
     times = both.receiver.iterations_ms
-    return statistics.median(times[:10]) / statistics.median(times[-10:]) if len(times) > 20 else 0.0
+    few = len(times) <= 2 * ENDS
+    return 0.0 if few else statistics.median(times[:ENDS]) / statistics.median(times[-ENDS:])
 
 
 def late(stage: Stage, *, before: Change, joins: Change) -> Outcome:
@@ -126,7 +139,7 @@ def late(stage: Stage, *, before: Change, joins: Change) -> Outcome:
         if pair.connected():
             pair.at(BACK_S, lambda: joins(bed))
         both = pair.end()
-    faster = [] if rate(both) > TWICE else [f"{rate(both):.2f} times the rate of before"]
+    faster = [] if rate(both) > TWICE else [_too_slow(both, f"{rate(both):.2f} times the rate of before", TWICE)]
     return outcome(both, both.within(MOVED_MS) + (faster if stage.ours else []), rate=round(rate(both), 3))
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from netcases.bed import FIRST
 from netcases.play import Case, Ended, Outcome, Shape, Stage, made, outcome
+from netcases.waited import too_long
 
 CODE = 7
 """What the driver's main returns: nothing else in it does."""
@@ -76,7 +77,8 @@ def fork(stage: Stage, *, who: str, child_ms: int = 0, cut: bool = False) -> Out
     if [child[:2] for child in children] != [(0, 0)]:
         problems.append(f"child: {children}, not code 0")
     elif children[0][2] > child_ms + SOON_MS:
-        problems.append(f"the child took {children[0][2]:.0f} ms")
+        took_ms = children[0][2]
+        problems.append(too_long(f"the child took {took_ms:.0f} ms", took_ms - child_ms - SOON_MS, forked.waited_ms))
     moves = [line for line in both.sender.of("path") if line["state"] == "active" and line["epoch"] > 1]
     if moves and not cut:
         problems.append("a failover")
@@ -91,7 +93,9 @@ def to_itself(stage: Stage, *, words: tuple[object, ...], shape: Shape = Shape.R
         end = driver.end()
     connected_ms = [line["ms"] for line in end.of("connected")]
     problems = [] if end.exit_code == 0 and not end.last["bad"] else [end.seen()]
-    problems += [f"connected after {ms:.0f} ms" for ms in connected_ms if ms > SOON_MS]
+    problems += [
+        too_long(f"connected after {ms:.0f} ms", ms - SOON_MS, end.waited_ms) for ms in connected_ms if ms > SOON_MS
+    ]
     return Outcome(end.seen(), problems, {"connected_ms": connected_ms, "messages": end.last["done"]})
 
 

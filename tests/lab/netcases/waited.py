@@ -1,0 +1,45 @@
+"""Whether the machine was late: how long a case's own threads waited for a core, as the kernel counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+RUN_DELAY = 1
+"""Its column in schedstat: nanoseconds, since the thread began."""
+
+
+@dataclass
+class Waited:
+    """Of one process and all its threads that were there when it was looked at."""
+
+    pid: int
+    _ns: dict[str, int] = field(default_factory=dict)
+
+    def look(self) -> None:
+        for path in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
+            with suppress(OSError, IndexError):  # it ends while it is looked at
+                self._ns[path.parent.name] = int(path.read_text().split()[RUN_DELAY])
+
+    @property
+    def ms(self) -> float:
+        return sum(self._ns.values()) / 1e6
+
+
+class Late(str):
+    """A problem that says nothing of the net: it took too long by less than the case's threads waited for a core."""
+
+    __slots__ = ()
+
+
+def too_long(what: str, over_ms: float, waited_ms: float) -> str:
+    """The problem that something took `over_ms` longer than it may."""
+    return Late(f"{what} (the threads waited {waited_ms:.0f} ms for a core)") if over_ms <= waited_ms else what
+
+
+def only_late(problems: Iterable[str]) -> bool:
+    """Whether there are any, and the machine may have made them all."""
+    found = list(problems)
+    return bool(found) and all(isinstance(problem, Late) for problem in found)
