@@ -26,6 +26,8 @@ RUN = (
     "cli.cli.add_command(lab); cli.main()"
 )
 NOBODY = 65534
+TTL_S = "600"
+"""Far longer than a test takes: each command is a Python that starts, late on a busy machine."""
 
 
 @dataclass
@@ -85,7 +87,7 @@ def user(request: pytest.FixtureRequest) -> Iterator[User]:
 
 @pytest.fixture
 def lab(user: User) -> Iterator[User]:
-    up = user.r2cc("lab", "up", "small", "--ttl", "60")
+    up = user.r2cc("lab", "up", "small", "--ttl", TTL_S)
     assert up.returncode == 0, up.stderr
     assert "lab 'lab' is up after" in up.stdout
     assert up.stderr == ""
@@ -125,7 +127,7 @@ def test_status_tells_people_and_programs(lab: User) -> None:
     assert "lab: 2 hosts x 2 NICs x 0.5 Gbit/s, mtu 9000, up for" in lab.r2cc("lab", "status").stdout
     (found,) = json.loads(lab.r2cc("lab", "status", "--json").stdout)["labs"]
     assert (found["name"], found["hosts"], found["nics"], found["owner_pid"]) == ("lab", 2, 2, None)
-    assert 0 < found["left_s"] <= 60
+    assert 0 < found["left_s"] <= int(TTL_S)
     owner = Path(f"/proc/{found['keeper_pid']}").stat().st_uid if not lab.prefix else NOBODY
     assert owner == (NOBODY if lab.prefix else os.geteuid())
 
@@ -145,7 +147,7 @@ def test_mistakes_are_usage_errors(lab: User) -> None:
 
 
 def test_down_is_idempotent(user: User) -> None:
-    assert user.r2cc("lab", "up", "small", "--name", "two", "--ttl", "60", "--json").returncode == 0
+    assert user.r2cc("lab", "up", "small", "--name", "two", "--ttl", TTL_S, "--json").returncode == 0
     assert user.r2cc("lab", "down", "--name", "two").stdout == "lab 'two' is down\n"
     again = user.r2cc("lab", "down", "--name", "two")
     assert (again.returncode, again.stdout) == (0, "lab 'two' was not up\n")
@@ -154,7 +156,7 @@ def test_down_is_idempotent(user: User) -> None:
 
 
 def test_up_describes_itself_as_json(user: User) -> None:
-    done = user.r2cc("lab", "up", "small", "--name", "j", "--ttl", "60", "--json")
+    done = user.r2cc("lab", "up", "small", "--name", "j", "--ttl", TTL_S, "--json")
     try:
         told = json.loads(done.stdout)
         assert told["hosts"] == ["h0", "h1"]
