@@ -142,8 +142,10 @@ def test_the_kernel_says_what_a_busy_process_waited() -> None:
             each.look()
             return each.ms
 
-        # The third waits, too, while it starts, and then no more.
+        # The third waits, too, while it starts, and then no more. Who has ended waits no more, either.
         until(lambda: min(map(looked, found[:2])) > max(500.0, 2 * looked(found[2])))
+    last = [each.ms for each in found]
+    assert [looked(each) for each in found] == last
 
 
 @pytest.mark.parametrize("name", ["exit-thread", "fork-send", "self-ranks", "stop-recv", "udp-start", "link-local"])

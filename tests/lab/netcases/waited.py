@@ -19,9 +19,16 @@ class Waited:
     _ns: dict[str, int] = field(default_factory=dict)
 
     def look(self) -> None:
-        for path in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
-            with suppress(OSError, IndexError):  # it ends while it is looked at
-                self._ns[path.parent.name] = int(path.read_text().split()[RUN_DELAY])
+        for thread in self._threads():
+            with suppress(OSError):  # it ends while it is looked at
+                said = Path(f"/proc/{self.pid}/task/{thread}/schedstat").read_text().split()
+                self._ns[thread] = int(said[RUN_DELAY])
+
+    def _threads(self) -> list[str]:
+        """None when it has ended."""
+        with suppress(OSError):
+            return [path.name for path in Path(f"/proc/{self.pid}/task").iterdir()]
+        return []
 
     @property
     def ms(self) -> float:
