@@ -250,7 +250,7 @@ void Connection::dropLane(const LanePtr& given) {
   retire(lane);
   const std::vector<void*> handles = takeHandles(*lane);
   if (apart) return fenceApart(services_, weak_from_this(), lane, handles);
-  if (up) lane->inner.ops->fence(lane->comm);
+  if (up && !lane->inOrder) lane->inner.ops->fence(lane->comm);
   if (!handles.empty() && lane->inner.ops->memoryMayWait) {
     lane->state = LaneState::Closed;
     releasing_++;

@@ -83,16 +83,16 @@ class SendConnection final : public Connection {
   const Path* home() const { return home_; }
   bool carriedSince(int64_t since) const { return lastCarried_ >= since; }
   bool hasOutstanding() const override;
-  /// NCCL closed it, and copies are not acknowledged yet: it lives on until they are, or until then.
-  void linger(int64_t until) { lingerUntil_ = until; }
-  bool lingers() const { return lingerUntil_ != 0; }
-  int64_t lingersUntil() const { return lingerUntil_; }
+  /// NCCL closed it, and copies are not acknowledged yet: it lives on until they are, or until it fails. A receiver may
+  /// ask late, however long: stock's kernel would keep them as well.
+  void linger() { lingers_ = true; }
+  bool lingers() const { return lingers_; }
+  /// Of a lingering one, at the engine's end: from now on its kernel alone has what is sent, as in stock.
+  void leaveToKernel();
   /// Of a lingering one: among what it keeps are slots that were lent, which NCCL would have waited for otherwise.
   bool owesLent() const;
-  /// A lingering one has nothing left to do, or no time; or it was closed with requests that NCCL gave up.
-  bool lingered(int64_t now) const {
-    return over() || Connection::hasOutstanding() || !hasOutstanding() || now >= lingerUntil_;
-  }
+  /// A lingering one has nothing left to do; or it was closed with requests that NCCL gave up.
+  bool lingered() const { return over() || Connection::hasOutstanding() || !hasOutstanding(); }
   bool everActive() const { return everActive_.load(std::memory_order_acquire); }
   uint64_t failovers = 0, failbacks = 0;
   // Under the engine's mutex: when NCCL last asked for it, and whether it got it.
@@ -227,7 +227,7 @@ class SendConnection final : public Connection {
   bool toldLent_ = false;  // and whether its slot is lent
   int64_t lookedAtLent_ = 0;
   bool drives_ = false;  // copies go out again that NCCL no longer asks for: the engine does
-  int64_t lingerUntil_ = 0;
+  bool lingers_ = false;
   uint32_t lanesMade_ = 0;
   int lateLanes_ = 0;                 // that could not be made in time, since it was last active
   LanePtr target_;                    // of the exchange under way

@@ -38,8 +38,8 @@ void Connections::leave(const LanePtr& anchor) const {
 void Connections::close(SendConnection& connection) {
   Peer& peer = connection.peer;
   if (connection.breaksOff()) brokenOffNs_ = runNs();
-  connection.linger(runNs() + shared_.holdNs);
-  endLingering(peer, runNs());  // the connection may not be there any more
+  connection.linger();
+  endLingering(peer);  // the connection may not be there any more
   peer.flushOutbox();
 }
 
@@ -53,12 +53,11 @@ void Connections::end(SendConnection& connection) {
   peer.sends.erase(connection.id);  // the last of it, but for the caller's
 }
 
-void Connections::endLingering(Peer& peer, int64_t now) {
+void Connections::endLingering(Peer& peer) {
   for (auto it = peer.sends.begin(); it != peer.sends.end();) {
     const auto& next = *it++;
-    if (!next.second->lingers() || !next.second->lingered(now)) continue;
+    if (!next.second->lingers() || !next.second->lingered()) continue;
     const std::shared_ptr<SendConnection> connection = next.second;
-    if (now >= connection->lingersUntil()) connection->fail("closed, and what was sent before was not acknowledged");
     end(*connection);
   }
 }
@@ -127,6 +126,9 @@ void Connections::endUnasked(Peer& peer, int64_t now) {
 }
 
 void Connections::shutdown() const {
+  for (const auto& [key, peer] : shared_.peers) {
+    for (const auto& [id, connection] : peer->sends) connection->leaveToKernel();
+  }
   for (const auto& [raw, connection] : all_) connection->shutdown();
 }
 

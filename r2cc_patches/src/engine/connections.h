@@ -29,7 +29,7 @@ class Connections {
   /// Nobody will ask for it any more; its sender hears how much there was.
   void close(RecvConnection& connection);
   /// Ends the closed ones whose copies the peer has, or will not have any more.
-  void endLingering(Peer& peer, int64_t now);
+  void endLingering(Peer& peer);
   bool anyLingers() const;
   /// One of these has what NCCL would have waited for.
   bool anyOwesLent() const;

@@ -206,7 +206,7 @@ void Engine::tickPeer(Peer& peer, int64_t now) {
     for (const Path* path : peer.best(1)) peer.flushAcks(*path);
   }
   judge_.watchSilence(peer, now);
-  if (peer.weConnect) connections_.endLingering(peer, now);
+  if (peer.weConnect) connections_.endLingering(peer);
   shared_.agenda.restUntil(restsUntil(peer, now));
 }
 

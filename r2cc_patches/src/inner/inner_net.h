@@ -113,6 +113,9 @@ struct InnerOps {
 
   /// True when isend() reads any host memory: what is registered does not matter to it.
   bool plainMemory = false;
+  /// True when a comm may be closed without fence() once all its sends are done: what of them lies in our kernel then
+  /// goes on to the other end, with the process or without it.
+  bool closesInOrder = false;
 };
 
 struct InnerNet {

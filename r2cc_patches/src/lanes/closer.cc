@@ -84,7 +84,7 @@ void Closer::loop(const std::shared_ptr<State>& state) {
 void Closer::dispose(Lane& lane) {
   const ncclNet_t& net = *lane.inner.net;
   if (lane.comm != nullptr) {
-    lane.inner.ops->fence(lane.comm);
+    if (!lane.inOrder) lane.inner.ops->fence(lane.comm);
     (void)(lane.sends ? net.closeSend(lane.comm) : net.closeRecv(lane.comm));
   } else if (lane.sends) {
     lane.inner.ops->cancelConnect(lane.handle.data());

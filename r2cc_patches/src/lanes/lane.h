@@ -76,6 +76,7 @@ struct alignas(64) Lane {
   bool remoteUp = false;  // sender: the receiver holds its end
   bool placed = true;     // both ends are on the NICs of its path; neighbours' ARP tables may say otherwise at first
   bool tells = false;  // what of its sends the other end's kernel has (InnerOps::unconfirmed); both ends do, or neither
+  bool inOrder = false;  // it is closed without a fence: its kernel goes on with what it has
   int64_t createdNs = 0;
   std::atomic<int> users{0};  // calls for its memory under way: the closer waits for them
 

@@ -1,5 +1,8 @@
 // Small messages of which the sender keeps a copy: NCCL is told "done" before the receiver has them, may reuse, free
 // and close, and still every one of them arrives.
+#include <chrono>
+#include <thread>
+
 #include "budget.h"
 #include "check.h"
 #include "data/ack_rule.h"
@@ -39,6 +42,11 @@ void sendAllAndClose(Rig& rig, Stream& s) {
   rig.start();
 }
 
+/// All lanes of the sender's host.
+int lanesOfSender(const Rig& rig) {
+  return rig.fabric.lanes({0, 0}) + rig.fabric.lanes({0, 1}) + rig.fabric.lanes({0, 2});
+}
+
 void arriveAll(Rig& rig, Stream& s) {
   s.receiver->limit = UINT64_MAX;
   CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() == End::State::Done; }));
@@ -46,7 +54,7 @@ void arriveAll(Rig& rig, Stream& s) {
   CHECK_EQ(s.receiver->wrong(), "");
   CHECK(rig.warnings().empty());
   // Nothing of the closed connection is left once the last copy is acknowledged.
-  CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.lanes({0, 0}) + rig.fabric.lanes({0, 1}) == 0; }));
+  CHECK(Rig::within(kLimitNs, [&] { return lanesOfSender(rig) == 0; }));
   for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
 }
 }  // namespace
@@ -85,20 +93,125 @@ TEST(net_kept_messages_do_not_keep_a_process_from_ending) {
   CHECK(tookMs >= 1900 && tookMs < 4000);
 }
 
-TEST(net_kept_messages_are_given_up_after_the_hold_time) {
+namespace {
+
+constexpr int64_t kShortHoldNs = msToNs(300);
+
+RigOptions late(int mode = 1, int rails = 3) {
   RigOptions options = keeping();
-  Rig rig(options);
+  options.holdNs = kShortHoldNs;
+  options.mode = mode;
+  options.rails = rails;
+  return options;
+}
+
+/// Much longer than anybody is waited for who has no path.
+void letTheHoldTimePass() { std::this_thread::sleep_for(std::chrono::nanoseconds(4 * kShortHoldNs)); }
+
+/// Begun. Mode 2: what comes next is spread over rails 1 and 2.
+Stream& begunLate(Rig& rig, int mode) {
   Stream& s = begun(rig);
-  sendAllAndClose(rig, s);
-  CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.lanes({0, 0}) + rig.fabric.lanes({0, 1}) == 0; }));
+  if (mode == 2) rig.link(0, 0, false);
+  CHECK(Rig::within(kLimitNs, [&] { return mode == 1 || rig.seen(Type::Switched) > 0; }));
+  return s;
+}
+
+/// It ends, and what it got is right.
+void endsWithError(Rig& rig, Stream& s) {
   s.receiver->limit = UINT64_MAX;
-  // What was in its kernel's buffers it may still find there before it hears that the sender has given up.
-  const auto ended = [&] {
-    return s.receiver->state() == End::State::Failed || s.receiver->state() == End::State::Done;
-  };
-  CHECK(Rig::within(kLimitNs, ended));
+  CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() == End::State::Failed; }));
   rig.stop();
   CHECK_EQ(s.receiver->wrong(), "");
+}
+
+}  // namespace
+
+/// As with stock, whose kernel keeps them; also where they lie on several lanes.
+TEST(net_kept_messages_wait_for_a_late_receiver) {
+  for (const int mode : {1, 2}) {
+    Rig rig(late(mode));
+    Stream& s = begunLate(rig, mode);
+    sendAllAndClose(rig, s);
+    letTheHoldTimePass();
+    CHECK(lanesOfSender(rig) > 0);
+    arriveAll(rig, s);
+  }
+}
+
+TEST(net_kept_messages_go_out_again_however_late) {
+  for (const Cut how : {Cut::Hold, Cut::Lose}) {
+    Rig rig(late());
+    Stream& s = begun(rig);
+    rig.fabric.stand({0, 0}, true);  // the receiver's kernel has none of them
+    sendAllAndClose(rig, s);
+    letTheHoldTimePass();
+    const int freezes = rig.seen(Type::Freeze);
+    rig.fabric.cut({0, 0}, how);
+    rig.link(0, 0, false);
+    CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > freezes; }));
+    arriveAll(rig, s);
+    rig.fabric.healAll();
+  }
+}
+
+TEST(net_kept_messages_are_given_up_where_no_path_is_left) {
+  Rig rig(late());
+  Stream& s = begun(rig);
+  rig.fabric.stand({0, 0}, true);
+  sendAllAndClose(rig, s);
+  for (int rail = 0; rail < 3; rail++) {
+    rig.fabric.cut({0, rail}, Cut::Lose);
+    rig.link(0, rail, false);
+  }
+  CHECK(Rig::within(kLimitNs, [&] { return lanesOfSender(rig) == 0; }));
+  endsWithError(rig, s);
+  rig.fabric.healAll();
+}
+
+/// Nobody is left who could ask: what is kept goes at once.
+TEST(net_kept_messages_are_given_up_with_their_receiver) {
+  for (const bool closes : {true, false}) {
+    Rig rig(late());
+    Stream& s = begun(rig);
+    sendAllAndClose(rig, s);
+    rig.stop();
+    closes ? s.receiver->close() : rig.endEngine(1);
+    CHECK(Rig::within(kLimitNs, [&] { return lanesOfSender(rig) == 0; }));
+    rig.start();
+  }
+}
+
+/// The kernel goes on with what it has, and nothing of it is reset.
+TEST(net_kept_messages_outlive_their_process) {
+  for (const int mode : {1, 2}) {
+    Rig rig(late(mode));
+    Stream& s = begunLate(rig, mode);
+    sendAllAndClose(rig, s);
+    rig.stop();
+    const int fenced = rig.fabric.counts().fenced;
+    rig.endEngine(0);
+    CHECK_EQ(rig.fabric.counts().fenced, fenced);
+    rig.start();
+    letTheHoldTimePass();
+    arriveAll(rig, s);
+  }
+}
+
+/// And where it cannot, the receiver hears it: it gets an error, and nothing that is wrong.
+TEST(net_kept_messages_of_a_process_that_ended_may_be_lost_with_a_lane) {
+  for (const int mode : {1, 2}) {
+    Rig rig(late(mode));
+    Stream& s = begunLate(rig, mode);
+    for (int rail = 0; rail < 3; rail++) rig.fabric.stand({0, rail}, true);
+    sendAllAndClose(rig, s);
+    rig.stop();
+    rig.endEngine(0);
+    rig.fabric.cut({0, mode == 1 ? 0 : 1}, Cut::Lose);
+    rig.fabric.healAll();
+    for (int rail = 0; rail < 3; rail++) rig.fabric.stand({0, rail}, false);
+    rig.start();
+    endsWithError(rig, s);
+  }
 }
 
 /// NCCL waits for a free copy when as many, or as many bytes, as the ring holds are not acknowledged, and goes on when

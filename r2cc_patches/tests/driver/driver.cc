@@ -185,6 +185,7 @@ void Driver::reportWindows() {
 
 void Driver::close() {
   for (const auto& flow : flows_) flow->close();
+  if (options_.keepMs > 0) usleep(static_cast<useconds_t>(options_.keepMs * 1000));
   for (Listener& listener : listeners_) listener.comm.close();
   for (const auto& net : nets_) net->finalize();
 }

@@ -92,6 +92,9 @@ std::map<std::string, Setter> valueSetters() {
           {"--exit-code", numberSetter(&Options::exitCode, 0, 255)},
           {"--half-header-at", ms(&Options::halfHeaderAtMs)},
           {"--corrupt", numberSetter<uint64_t>(&Options::corrupt, 0, UINT32_MAX)},
+          {"--ask-ms", ms(&Options::askMs)},
+          {"--ask-first", numberSetter<uint64_t>(&Options::askFirst, 0, UINT32_MAX)},
+          {"--keep-ms", ms(&Options::keepMs)},
           {"--pause-ms", ms(&Options::pauseMs)}};
 }
 
@@ -145,6 +148,8 @@ Plays NCCL on the net's table: init, devices, listen or connect and accept, regM
   --connect-s N        to be connected (20)
   --give-up-s N        of silence that end the run with code 4 (15)
   --no-close           leave with everything open
+  --keep-ms N          close the connections, and the net so much later (0), as where another communicator goes on
+  --ask-ms N           a receiver asks for nothing until so long after connecting, but for --ask-first N messages (0)
   --fork-at MS         after the first message; the child waits --child-ms N (0), then calls exit(0)
   --leave-at MS        after the first message (after connecting: 0) end in the middle
   --leave HOW          return, exit, quick (quick_exit), abort, term (SIGTERM)

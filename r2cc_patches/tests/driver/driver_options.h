@@ -38,6 +38,9 @@ struct Options {
   uint64_t halfHeaderAtMs = kNever;
   uint64_t pauseMs = 1500;
   uint64_t corrupt = kNever;
+  uint64_t askMs = 0;     // a receiver asks for nothing before, but for
+  uint64_t askFirst = 0;  // so many messages
+  uint64_t keepMs = 0;    // between the close of the connections and that of the net
   bool vary = false;   // messages of other sizes between those of `bytes`
   bool group = false;  // a receive of two messages is tried first
   int rounds = 1;      // of `self`: all of it again in the same process

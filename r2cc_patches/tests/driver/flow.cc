@@ -119,6 +119,11 @@ void Sender::finish(int size) {
   if (static_cast<size_t>(size) != bytesOf(progress_.done)) progress_.bad++;
 }
 
+Receiver::Receiver(const bench::Net& net, bench::Comm comm, const Options& options)
+    : Flow(net, std::move(comm), options), askNs_(startNs_ + options.askMs * 1'000'000), askFirst_(options.askFirst) {}
+
+bool Receiver::mayPost() { return (posted_ < askFirst_ || nowNs() >= askNs_) && Flow::mayPost(); }
+
 int Receiver::tryGroup() {
   void* data[] = {slot(0), slot(1)};
   size_t sizes[] = {words_ * 8, words_ * 8};

@@ -89,12 +89,15 @@ class Sender : public Flow {
 
 class Receiver : public Flow {
  public:
-  using Flow::Flow;
+  Receiver(const bench::Net& net, bench::Comm comm, const Options& options);
   int tryGroup() override;
 
  private:
+  bool mayPost() override;
   ncclResult_t post(void** request) override;
   void finish(int size) override;
+
+  const uint64_t askNs_, askFirst_;
 };
 
 }  // namespace r2cc::driver

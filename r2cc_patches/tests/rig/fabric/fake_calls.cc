@@ -216,7 +216,8 @@ void Fabric::close(Comm& comm, bool sends) {
   const Lock lock(mutex_);
   if (comm.closed) return note(comm.name() + " is closed twice");
   if (comm.sends != sends) note(comm.name() + " is closed as the other kind");
-  if (!comm.fenced) note(comm.name() + " is closed without a fence");
+  const bool inOrder = ops_.closesInOrder && sends && comm.outstanding.empty() && !comm.error;
+  if (!comm.fenced && !inOrder) note(comm.name() + " is closed without a fence");
   if (comm.memoryCalls > 0) note(comm.name() + " is closed beside a call for its memory");
   if (comm.mrs != 0) note(comm.name() + " is closed with memory registered");
   comm.closed = true;

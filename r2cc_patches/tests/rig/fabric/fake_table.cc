@@ -151,7 +151,7 @@ struct Table {
     InnerOps o{};
     o.fence = fence, o.cancelConnect = cancelConnect, o.cancelListen = cancelListen;
     o.needsAck = play.needsAck;
-    o.plainMemory = play.plain;
+    o.plainMemory = o.closesInOrder = play.plain;
     o.fenceMayWait = o.memoryMayWait = !play.needsAck;
     o.tune = tune;
     o.testsInAnyOrder = play.anyOrder;
