@@ -219,6 +219,24 @@ TEST(net_credits_are_paid_before_the_process_ends) {
   CHECK_EQ(told, 1);
 }
 
+/// However late it asks, whether their process goes on or has ended.
+TEST(net_credits_of_a_closed_connection_wait_for_a_late_receiver) {
+  for (const bool ends : {false, true}) {
+    RigOptions options = lending();
+    options.holdNs = msToNs(300);
+    options.confirms = false;
+    Rig rig(options);
+    Stream& s = begun(rig);
+    lend(s);
+    rig.stop();
+    s.sender->close();
+    if (ends) rig.endEngine(0);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(4 * options.holdNs));
+    rig.start();
+    arriveAll(rig, s);
+  }
+}
+
 /// The receiver closes in good order while NCCL asks for credit: its Bye acknowledges all, and nothing is an error.
 TEST(net_credits_end_in_good_order) {
   const int times = check::much(60, 15);

@@ -126,9 +126,39 @@ def stopped(
     return outcome(both, both.within(seconds * 1000 + SOON_MS))
 
 
+LATE_S = 4
+"""When a receiver asks that asks late; the hold time is a quarter of that, what a process's end waits for is 2 s."""
+
+
+def late(stage: Stage, *, closes: bool, words: tuple[object, ...], window: int = 0, cut: bool = False) -> Outcome:
+    """The sender closes, and ends or goes on. `window`: of the receiver's kernel, in bytes; what does not fit lies in
+    the sender's. `cut`: NIC 0 is cut when the hold time is over."""
+    keep = ("--keep-ms", (LATE_S + 1) * 1000) if closes else ()
+    with made() as bed:
+        if window:
+            bed.host("h1").run(["sysctl", "-q", "-w", f"net.ipv4.tcp_rmem=4096 {window} {window}"])
+        pair = stage.pair(
+            bed,
+            *words,
+            send=keep,
+            recv=("--ask-ms", LATE_S * 1000),
+            env={"R2CC_HOLD_MS": str(LATE_S * 250)},
+            give_up_s=2 * LATE_S,
+        )
+        pair.connected()
+        if cut:
+            pair.at(LATE_S / 2, lambda: bed.cut("eth0"))
+        both = pair.end()
+    return outcome(both, both.exact(), closed_ms=[float(line["ms"]) for line in both.sender.of("closed")])
+
+
 _OWN = "its own code"
 _GOES_ON = "goes on, exact"
+_EXACT = "exact"
 _ANY = (1, 2)
+
+_SMALL = ("--bytes", 4096, "--messages", 30)
+_MIXED = ("--bytes", 8192, "--messages", 60, "--vary")
 
 CASES = [
     Case("exit-init", "init, then return from main, nothing closed", _OWN, partial(exit_alone, role="init")),
@@ -231,5 +261,26 @@ CASES = [
         _GOES_ON,
         partial(stopped, who=("sender", "receiver"), seconds=5, hold_ms=3000),
         long=True,
+    ),
+    Case(
+        "late-closed",
+        "the sender closes and goes on; the receiver asks for the first message when four hold times are over",
+        _EXACT,
+        partial(late, closes=True, words=_MIXED),
+        _ANY,
+    ),
+    Case("late-ended", "the same, the sender's process ends", _EXACT, partial(late, closes=False, words=_SMALL), _ANY),
+    Case(
+        "late-ended-full",
+        "the same, and the receiver's kernel takes only a part of what was sent",
+        _EXACT,
+        partial(late, closes=False, words=("--bytes", 16384, "--messages", 8), window=65536),
+        _ANY,
+    ),
+    Case(
+        "late-cut",
+        "the sender closes and goes on, NIC 0 is cut after two hold times, the receiver asks after four",
+        _EXACT,
+        partial(late, closes=True, words=_SMALL, cut=True),
     ),
 ]
