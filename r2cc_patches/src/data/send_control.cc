@@ -353,14 +353,14 @@ void SendConnection::onBye(const Bye& message) {
   failAsPeer(message.reason, "the peer closed it before it had everything");
 }
 
-/// Nothing follows on other lanes any more, so nothing can come twice. A lane that is in the middle of a message ends as
-/// ever: it was one that went out again.
+/// Nothing follows on other lanes any more, so nothing can come twice. A lane that is in the middle of a message ends
+/// as ever: it was one that went out again.
 void SendConnection::leaveToKernel() {
   if (!lingers_) return;
   const Owned owned(owner_, Owned::Wait::Yes);
   for (const LanePtr& lane : lanes_) {
-    lane->inOrder = lane->inner.ops->closesInOrder && lane->state == LaneState::Up && !lane->error &&
-                    lane->posted.empty();
+    lane->inOrder =
+        lane->inner.ops->closesInOrder && lane->state == LaneState::Up && !lane->error && lane->posted.empty();
   }
 }
 

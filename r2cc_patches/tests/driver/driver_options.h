@@ -41,9 +41,9 @@ struct Options {
   uint64_t askMs = 0;     // a receiver asks for nothing before, but for
   uint64_t askFirst = 0;  // so many messages
   uint64_t keepMs = 0;    // between the close of the connections and that of the net
-  bool vary = false;   // messages of other sizes between those of `bytes`
-  bool group = false;  // a receive of two messages is tried first
-  int rounds = 1;      // of `self`: all of it again in the same process
+  bool vary = false;      // messages of other sizes between those of `bytes`
+  bool group = false;     // a receive of two messages is tried first
+  int rounds = 1;         // of `self`: all of it again in the same process
 };
 
 std::string usageText();
