@@ -192,9 +192,14 @@ ncclResult_t Fabric::test(Request& r, int* done, int* size) {
   }
   // After what is good: InnerOps promises that every completion is seen, if need be by drain.
   if (comm.error || comm.drained) return ncclRemoteError;
-  // Both ends hear of the other's end, if the path carries anything and what was on the way is through.
+  return hearsEnd(comm) ? ncclRemoteError : ncclSuccess;
+}
+
+/// Both ends hear of the other's end, if the path carries anything and what was on the way is through.
+bool Fabric::hearsEnd(const Comm& comm) const {
+  const Wire& wire = *comm.wire;
   const bool over = wire.lost || (comm.sends ? wire.receiver->over() : wire.sender->over() && wire.frames.empty());
-  return over && open(wire) ? ncclRemoteError : ncclSuccess;
+  return over && open(wire);
 }
 
 void Fabric::fence(Comm& comm) {
@@ -250,7 +255,7 @@ int64_t Fabric::unread(Comm& comm) {
 
 bool Fabric::ended(const Comm& comm) const {
   const Lock lock(mutex_);
-  return comm.error;
+  return comm.error || hearsEnd(comm);
 }
 
 LaneSample Fabric::sample(Comm& comm) {

@@ -199,6 +199,7 @@ class Fabric {
   bool mayPost(const Comm& comm) const;
   void checkMemory(const Comm& comm, const void* data, size_t size, const Mr* mr);
   bool open(const Wire& wire) const;
+  bool hearsEnd(const Comm& comm) const;
   bool stands(const Wire& wire) const;
   bool carriesLocked(Nic from, Nic to) const;
   bool advance(Wire& wire, int64_t now);
