@@ -89,7 +89,8 @@ def detect_ms(data: RunData, fault: FaultTimes) -> float | None:
     signs = [
         int(line["t_ns"]) for line in data.by_event.get("nic", []) if line["state"] in ("down", "suspect", "degraded")
     ]
-    signs += [int(line["t_ns"]) for line in moves(data) if line["state"] in ("frozen", "failed")]
+    signs += [int(line["t_ns"]) for line in moves(data) if line["state"] == "frozen"]
+    signs += [int(line["t_ns"]) for line in data.by_event.get("path", []) if line["state"] == "failed"]  # of any end
     first = min((t_ns for t_ns in signs if t_ns >= fault.onset_ns), default=None)
     if first is None or (fault.reverted_ns is not None and first > fault.reverted_ns):
         return None

@@ -10,6 +10,7 @@ from chaos_literal import Line, at, experiment, lines, start
 from chaos.analysis.figures import run_figures
 from chaos.analysis.moves import error_after_ms, failovers, not_returned, unmentioned
 from chaos.analysis.rundata import read_run
+from chaos.analysis.stall import detect_ms
 from chaos.analysis.verdict import run_checks
 from chaos.experiment.model import Hypothesis
 
@@ -25,6 +26,11 @@ HOME = [path(2040, "h1", "active", "eth1")]
 
 def run(*more: Line) -> Any:
     return read_run([*lines("stock"), *more])
+
+
+def detected_ms(*more: Line) -> float | None:
+    data = run(*more)
+    return detect_ms(data, data.faults[0])
 
 
 def checks(hypothesis: Hypothesis, *more: Line) -> dict[str, str]:
@@ -52,6 +58,14 @@ def test_frozen_until_the_receiver_closed_it_is_no_failover() -> None:
     lost = [*AWAY[:2], path(1451, "h1", "holding", ""), path(1452, "h1", "closed", "")]
     assert (failovers(run(*lost)), not_returned(run(*lost))) == (1, 1)
     assert failovers(run(*AWAY, *ended)) == 1
+
+
+def test_what_only_led_to_an_orderly_close_is_no_sign_of_a_fault() -> None:
+    """A receiving end that failed is one: the process that sent to it may be the one that was killed."""
+    ended = [*AWAY[:2], path(1451, "h1", "closed", "")]
+    assert detected_ms(*ended) is None
+    assert detected_ms(*ended, path(1460, "h0", "failed", "eth1", direction="recv")) == 15
+    assert detected_ms(*AWAY) == 5
 
 
 def test_what_the_library_counted_counts_when_lines_were_lost() -> None:

@@ -37,7 +37,7 @@ class NicReport {
   bool comparable() const { return schedule() == 0; }
   /// The schedule that loads them unevenly, by number; 0: none.
   uint64_t schedule() const { return board_ == nullptr ? 0 : board_->schedule(); }
-  /// What is connected now belongs to a schedule.
+  /// Of a connection that is made now for a schedule: the bytes that it may have under way; 0: it is for none.
   uint64_t scheduleWindow() const { return board_ == nullptr ? 0 : board_->scheduleWindow(); }
 
  private:
