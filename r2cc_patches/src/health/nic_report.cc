@@ -26,16 +26,20 @@ constexpr int kTimesWhole = 3;                 // how often it is said that a pa
 constexpr int64_t kWellAgainNs = msToNs(250);  // and how soon again
 constexpr int64_t kBelieveNs = msToNs(200);    // a try that was wrong is taken back sooner
 
-/// What a path carries beside a whole one; -1: nothing is known of it, or it is not for us to say.
+/// What a path carries beside a whole one; -1: nothing is known of it.
 double carries(const Peer& peer, const Path& path) {
   if (!path.linked) return -1;
-  if (path.state() == PathState::Dead || path.state() == PathState::Probation) {
-    return path.asks == 1 || path.blame == Blame::Remote ? -1 : 0;
-  }
+  if (path.state() == PathState::Dead || path.state() == PathState::Probation) return path.asks == 1 ? -1 : 0;
   return path.capacity < 1.0 || peer.capacities.knows(path) ? path.capacity : -1;
 }
 
-/// Said when it changes, again while it is less than all, and some times when it is whole again.
+/// The same of its NIC at this end: where the other end is at fault nothing is known.
+double carriesHere(const Peer& peer, const Path& path) {
+  return path.blame == Blame::Remote && !path.up() ? -1 : carries(peer, path);
+}
+
+/// Said when it changes, again while it is less than all, and some times when it is whole again. That its own NIC is at
+/// fault the other end may not find out by itself: it hears nobody there, as one does to whom nobody sends.
 void tellReceiver(Peer& peer, Path& path, int64_t now) {
   const double carried = carries(peer, path);
   const auto percent = static_cast<uint8_t>(carried < 0 ? 100 : std::lround(100 * carried));  // no news is good news
@@ -127,7 +131,7 @@ std::vector<NicReport::Evidence> NicReport::evidence(int64_t now) {
       if (!path->data || path->within) continue;
       if (peer->weConnect) tellReceiver(*peer, *path, now);
       Evidence& nic = nics[path->local];
-      const double carried = peer->weConnect ? carries(*peer, *path) : path->linked ? path->capacity : -1;
+      const double carried = peer->weConnect ? carriesHere(*peer, *path) : path->linked ? path->capacity : -1;
       const bool dead = !path->up();
       nic.here |= peer->weConnect && dead && path->linked && path->blame == Blame::Local;
       nic.dead += carried == 0 ? 1 : 0;

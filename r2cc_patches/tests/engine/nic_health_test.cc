@@ -151,6 +151,25 @@ TEST(net_health_of_a_black_hole_one_way_is_found_as_well) {
   finish(rig);
 }
 
+TEST(net_health_of_a_nic_that_only_receives_is_said_by_those_who_send_to_it) {
+  RigOptions o;
+  o.hosts = 4;
+  Rig rig(o);
+  for (int rail = 0; rail < 3; rail++) {
+    for (const int from : {0, 2}) {
+      for (const int to : {1, 3}) rig.stream(from, to, rail, UINT64_MAX / 2);
+    }
+  }
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() >= 400; }));
+  rig.fabric.cut({1, 0}, Cut::Hold);  // both find that it is at fault: theirs are heard by host 3
+  CHECK(shows(rig, 1, {0, 1, 1}));
+  for (const int host : {0, 2, 3}) CHECK(shows(rig, host, {1, 1, 1}));
+  rig.fabric.heal({1, 0});
+  CHECK(shows(rig, 1, {1, 1, 1}));
+  finish(rig);
+}
+
 TEST(net_health_of_one_link_is_nobody_s) {
   Rig rig(three());
   ring(rig, 3);
