@@ -78,12 +78,23 @@ struct Traffic {
     CHECK(Rig::within(limitNs(), [&] { return rig.delivered() == 3 * (messages / 4); }));
     pauseMs(700);  // the standby lanes are made
     freezes = rig.seen(Type::Freeze);
-    before = now();
+    before = settled();
   }
-  /// Without the streams of the side channel, which begin and end by themselves.
+  /// Without the streams of the side channel, which begin and end by themselves, also while they are counted.
   Footprint now() const {
     Footprint out = Footprint::now();
     for (const int host : {0, 1}) out.descriptors -= static_cast<int>(EngineDoor::everyStream(rig.engine(host)));
+    return out;
+  }
+  /// As it is five times one after the other.
+  Footprint settled() const {
+    Footprint out = now();
+    int same = 0;
+    CHECK(Rig::within(limitNs(), [&] {
+      const int last = out.descriptors;
+      out = now();
+      return (same = out.descriptors == last ? same + 1 : 0) == 5;
+    }));
     return out;
   }
   void lift() const {
@@ -95,7 +106,7 @@ struct Traffic {
     rig.stop();
     CHECK_EQ(rig.problems(), "");
     CHECK_EQ(rig.seen(Type::Freeze), freezes);
-    const Footprint after = now();
+    const Footprint after = settled();
     CHECK_EQ(after.descriptors, before.descriptors);
   }
   Rig& rig;

@@ -11,6 +11,7 @@
 namespace r2cc {
 
 struct EngineDoor {
+  static constexpr int kMostFds = 4096;
   static void datagram(Engine& engine, size_t nic, const NicAddress& from, const std::vector<uint8_t>& bytes) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
     engine.messages_.onDatagram(nic, from, bytes.data(), bytes.size());
@@ -61,7 +62,7 @@ struct EngineDoor {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
     sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
     const sock_fprog all{1, &drop};
-    for (int fd = 0; fd < 4096; fd++) {
+    for (int fd = 0; fd < kMostFds; fd++) {
       if (engine.streams_.find(fd) != nullptr) (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &all, sizeof(all));
     }
   }
@@ -69,6 +70,16 @@ struct EngineDoor {
   static size_t streams(Engine& engine) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
     return engine.streams_.size() - engine.streams_.resting();
+  }
+  /// Those of nobody who is known.
+  static size_t strangers(Engine& engine) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    size_t out = 0;
+    for (int fd = 0; fd < kMostFds; fd++) {
+      const auto stream = engine.streams_.find(fd);
+      out += stream != nullptr && stream->peer == nullptr ? 1 : 0;
+    }
+    return out;
   }
   /// Some peer is heard twice just now.
   static bool hearsTwice(Engine& engine) {
