@@ -3,9 +3,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
 #include <random>
+#include <utility>
 
 #include "check.h"
+#include "rig/door.h"
 #include "rig/rig.h"
 
 using namespace r2cc;
@@ -219,6 +222,30 @@ TEST(net_subnets) {
 }
 
 /// What strangers send to a running engine is dropped and counted, and changes nothing.
+namespace {
+
+constexpr int64_t kLimitNs = msToNs(20000);
+
+/// Of so many that are said, every one. Where a busy engine opened a second way, what comes twice is counted when that
+/// has ended: then once more.
+bool dropsAll(Rig& rig, uint64_t count, const std::function<void()>& say) {
+  const auto dropped = [&] { return rig.engine(0).dropped() + rig.engine(1).dropped(); };
+  const auto twoWays = [&] { return EngineDoor::hearsTwice(rig.engine(0)) || EngineDoor::hearsTwice(rig.engine(1)); };
+  for (int tries = 0; tries < 5; tries++) {
+    if (!Rig::within(kLimitNs, [&] { return !twoWays(); })) return false;
+    const uint64_t before = dropped();
+    say();
+    bool uncounted = false;
+    const auto counted = [&] { return dropped() >= before + count; };
+    const bool over = Rig::within(kLimitNs, [&] { return (uncounted = uncounted || twoWays()) || counted(); });
+    if (over && counted()) return true;
+    if (!uncounted) return false;
+  }
+  return false;
+}
+
+}  // namespace
+
 TEST(net_strangers_are_ignored) {
   std::mutex mutex;
   std::vector<std::pair<NicAddress, std::vector<uint8_t>>> heard;
@@ -230,26 +257,25 @@ TEST(net_strangers_are_ignored) {
   rig.stream(0, 1, 0, 300);
   rig.start();
   CHECK(Rig::within(msToNs(10000), [&] { return rig.delivered() == 300; }));
-  const uint64_t before = rig.engine(0).dropped() + rig.engine(1).dropped();
   const Stranger stranger;
   std::mt19937_64 random(2);  // NOLINT(bugprone-random-generator-seed): the same every time
-  uint64_t sent = 0;
   const auto copies = [&] {
     const std::lock_guard<std::mutex> lock(mutex);
     return heard;
   }();
-  for (const auto& [to, bytes] : copies) {
-    stranger.send(to, bytes);  // the very same again: a replay
-    std::vector<uint8_t> changed = bytes;
-    changed[random() % changed.size()] ^= 0x10;  // a forgery
-    stranger.send(to, changed);
-    changed.resize(random() % changed.size());
-    stranger.send(to, changed);
-    sent += 3;
-    if (sent % 30 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // no more than sockets hold
+  const auto say = [&](size_t from, size_t to) {
+    for (size_t i = from; i < to; i++) {
+      std::vector<uint8_t> changed = copies[i].second;
+      stranger.send(copies[i].first, changed);     // the very same again: a replay
+      changed[random() % changed.size()] ^= 0x10;  // a forgery
+      stranger.send(copies[i].first, changed);
+      changed.resize(random() % changed.size());
+      stranger.send(copies[i].first, changed);
+    }
+  };
+  for (size_t i = 0; i < copies.size(); i += 10) {  // no more at once than sockets hold
+    CHECK(dropsAll(rig, 3 * (std::min(i + 10, copies.size()) - i), [&] { say(i, std::min(i + 10, copies.size())); }));
   }
-  const auto dropped = [&] { return rig.engine(0).dropped() + rig.engine(1).dropped() - before; };
-  CHECK(Rig::within(msToNs(5000), [&] { return dropped() >= sent; }));
   rig.stop();
   CHECK_EQ(rig.problems(), "");
 }
