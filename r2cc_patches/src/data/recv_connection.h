@@ -55,7 +55,7 @@ class RecvConnection final : public Connection {
   void takeDrained(Lane& lane);
   /// The same, fence included, where the transport takes its time: see fencing().
   void drainApart(const LanePtr& lane);
-  void flushThenDrain(const LanePtr& lane, int64_t until);
+  void flushThenDrain(const LanePtr& lane, int64_t begun);
   std::vector<void*> drained(Lane& lane);
   void answerFreeze();
   void end(const Bye& message);

@@ -8,7 +8,6 @@
 namespace r2cc {
 namespace {
 constexpr int64_t kFlushLimitNs = msToNs(2);
-constexpr int64_t kLastFlushNs = msToNs(100);  // of a lane that is well: its sender closed
 constexpr auto kFlushPoll = std::chrono::microseconds(20);
 }  // namespace
 
@@ -35,20 +34,22 @@ bool RecvConnection::flushSome(Lane& lane) {
 
 void RecvConnection::drainApart(const LanePtr& lane) {
   retire(lane);
-  flushThenDrain(lane, nowNs() + (farewell_ && lane->path->up() ? kLastFlushNs : kFlushLimitNs));
+  flushThenDrain(lane, nowNs());
 }
 
-/// The connection may be gone before the lane is; the lane is fenced all the same. Owner held.
-void RecvConnection::flushThenDrain(const LanePtr& lane, int64_t until) {
+/// The connection may be gone before the lane is; the lane is fenced all the same. Owner held. Where the sender closed
+/// and the lane is well, nothing is sent again, and no flush is late: stock waits for it, too.
+void RecvConnection::flushThenDrain(const LanePtr& lane, int64_t begun) {
   const auto whose = weak_from_this();
   const auto self = [whose] { return std::static_pointer_cast<RecvConnection>(whose.lock()); };
-  if (!over() && nowNs() < until && flushSome(*lane)) {
+  const int64_t limit = farewell_ && lane->path->up() ? services_.holdNs : kFlushLimitNs;
+  if (!over() && nowNs() - begun < limit && flushSome(*lane)) {
     services_.apart([] { std::this_thread::sleep_for(kFlushPoll); },
-                    [&services = services_, whose, self, lane, until] {
+                    [&services = services_, whose, self, lane, begun] {
                       const auto connection = self();
                       if (connection == nullptr) return fenceApart(services, whose, lane, {});
                       const Owned owned(connection->owner_, Owned::Wait::Yes);
-                      connection->flushThenDrain(lane, until);
+                      connection->flushThenDrain(lane, begun);
                     });
     return;
   }

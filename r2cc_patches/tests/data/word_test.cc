@@ -123,16 +123,33 @@ TEST(net_word_of_a_left_lane_whose_link_is_lost) {
 /// busy NIC takes its time.
 TEST(net_word_of_a_sender_that_closes_before_the_flush) {
   for (const int rails : {1, 2}) {
-    RigOptions o = rdma(true, 1);
-    o.rails = rails;
-    Rig rig(o);
-    const Stream& s = halfWay(rig, kTaken);
-    rig.fabric.endFlushesLate(msToNs(20));
-    takeUnasked(s);
-    closeSender(rig, s);
-    lift(s);
-    receiverEndsWell(rig, s);
+    for (const int lateMs : {20, 400}) {  // a busy host is late
+      RigOptions o = rdma(true, 1);
+      o.rails = rails;
+      Rig rig(o);
+      const Stream& s = halfWay(rig, kTaken);
+      rig.fabric.endFlushesLate(msToNs(lateMs));
+      takeUnasked(s);
+      closeSender(rig, s);
+      lift(s);
+      receiverEndsWell(rig, s);
+    }
   }
+}
+
+TEST(net_word_of_a_flush_that_never_ends_after_the_sender_closed) {
+  RigOptions o = rdma(true, 1);
+  o.holdNs = msToNs(300);
+  Rig rig(o);
+  const Stream& s = halfWay(rig, kTaken);
+  rig.fabric.endFlushesLate(msToNs(3600000));
+  takeUnasked(s);
+  closeSender(rig, s);
+  lift(s);
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() == End::State::Failed; }));
+  rig.stop();
+  CHECK_EQ(rig.warnings().size(), 1u);
 }
 
 /// The same when NCCL's own flush, the first of the connection, is under way.
