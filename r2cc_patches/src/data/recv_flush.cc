@@ -43,7 +43,7 @@ void RecvConnection::flushThenDrain(const LanePtr& lane, int64_t begun) {
   const auto whose = weak_from_this();
   const auto self = [whose] { return std::static_pointer_cast<RecvConnection>(whose.lock()); };
   const int64_t limit = farewell_ && lane->path->up() ? services_.holdNs : kFlushLimitNs;
-  if (!over() && nowNs() - begun < limit && flushSome(*lane)) {
+  if (!over() && flushSome(*lane) && nowNs() - begun < limit) {  // looked at last by who comes late himself
     services_.apart([] { std::this_thread::sleep_for(kFlushPoll); },
                     [&services = services_, whose, self, lane, begun] {
                       const auto connection = self();
