@@ -38,11 +38,11 @@ void RecvConnection::drainApart(const LanePtr& lane) {
 }
 
 /// The connection may be gone before the lane is; the lane is fenced all the same. Owner held. Where the sender closed
-/// and the lane is well, nothing is sent again, and no flush is late: stock waits for it, too.
+/// nothing is sent again, and no flush is late that this NIC can still make: stock waits for it, too.
 void RecvConnection::flushThenDrain(const LanePtr& lane, int64_t begun) {
   const auto whose = weak_from_this();
   const auto self = [whose] { return std::static_pointer_cast<RecvConnection>(whose.lock()); };
-  const int64_t limit = farewell_ && lane->path->up() ? services_.holdNs : kFlushLimitNs;
+  const int64_t limit = farewell_ && peer.linkUpHere(lane->path->local) ? services_.holdNs : kFlushLimitNs;
   if (!over() && flushSome(*lane) && nowNs() - begun < limit) {  // looked at last by who comes late himself
     services_.apart([] { std::this_thread::sleep_for(kFlushPoll); },
                     [&services = services_, whose, self, lane, begun] {

@@ -137,6 +137,18 @@ TEST(net_word_of_a_sender_that_closes_before_the_flush) {
   }
 }
 
+/// It is the receiver's NIC that flushes: what becomes of the sender's is all the same.
+TEST(net_word_of_a_sender_that_closes_before_the_flush_and_loses_its_nic) {
+  Rig rig(rdma(true, 1));
+  const Stream& s = halfWay(rig, kTaken);
+  rig.fabric.endFlushesLate(msToNs(400));
+  takeUnasked(s);
+  closeSender(rig, s);
+  rig.link(0, 0, false);
+  lift(s);
+  receiverEndsWell(rig, s);
+}
+
 TEST(net_word_of_a_flush_that_never_ends_after_the_sender_closed) {
   RigOptions o = rdma(true, 1);
   o.holdNs = msToNs(300);
