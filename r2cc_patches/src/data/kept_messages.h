@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "data/ack_rule.h"
+#include "data/copy_pool.h"
 #include "data/request.h"
 
 namespace r2cc {
@@ -16,6 +17,11 @@ class KeptMessages {
  public:
   /// `possible`: every NIC's transport takes any host memory.
   KeptMessages(const Requests& requests, bool possible) : possible_(possible), requests_(requests) {}
+  ~KeptMessages() {
+    for (CopyBuffer& copy : copies_) giveBack(copy);
+  }
+  KeptMessages(const KeptMessages&) = delete;
+  KeptMessages& operator=(const KeptMessages&) = delete;
   bool possible() const { return possible_; }
   /// Whether a message in host memory is copied before NCCL's call returns.
   bool wants(size_t size, bool host) const { return possible_ && host && size <= kKeepBytes; }
@@ -36,20 +42,22 @@ class KeptMessages {
       const Request& r = requests_[first_];
       largest_ = std::max(largest_, r.size);
       if (r.inner != nullptr) break;  // it went out again, and its lane still names it
-      Copy& copy = copies_[first_ % kMostCopies];
       if (r.surety == Surety::Copy) bytes_ -= r.size;
-      if (copy.size > kMostCopyBytes / kMostCopies) copy = {};
+      giveBack(copies_[first_ % kMostCopies]);
     }
     return posted - first_ < kMostCopies && bytes_ + size <= budget;
   }
   /// From here on the message is ours: NCCL may change its buffer, deregister it, and close the connection.
   void keep(Request& r) {
-    Copy& copy = copies_[r.number % kMostCopies];
-    if (copy.size < r.size) copy = {std::unique_ptr<uint8_t[]>(new uint8_t[r.size]), r.size};
-    if (r.size > 0) memcpy(copy.data.get(), r.data, r.size);
+    CopyBuffer& copy = copies_[r.number % kMostCopies];
+    giveBack(copy);
+    if (r.size > 0) {
+      copy = CopyPool::ofProcess().take(r.size);
+      memcpy(copy.bytes.get(), r.data, r.size);
+    }
     bytes_ += r.size;
     r.surety = Surety::Copy;
-    r.data = copy.data.get();
+    r.data = copy.bytes.get();
     r.mr = nullptr;
   }
   /// The receiver's kernel has all of it: no NIC can lose it any more, and the receiver saves it from a lane that it
@@ -70,13 +78,14 @@ class KeptMessages {
   uint64_t first() const { return first_; }
 
  private:
-  struct Copy {
-    std::unique_ptr<uint8_t[]> data;
-    size_t size = 0;
-  };
+  static void giveBack(CopyBuffer& copy) {
+    if (copy.bytes) CopyPool::ofProcess().give(std::move(copy));
+    copy = {};
+  }
+
   const bool possible_;
   const Requests& requests_;
-  Copy copies_[kMostCopies];  // by slot; small ones are used again
+  CopyBuffer copies_[kMostCopies];  // by slot
   uint64_t first_ = 0;
   size_t bytes_ = 0;              // of all copies
   size_t largest_ = kKnownBytes;  // message that the receiver has acknowledged
