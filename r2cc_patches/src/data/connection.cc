@@ -115,6 +115,7 @@ Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* pro
     r.on(RequestEvent::Give);
   }
   outstanding_.fetch_add(cut.parts, std::memory_order_relaxed);
+  requests_.fetch(posted_);
   return &head;
 }
 

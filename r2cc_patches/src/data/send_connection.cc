@@ -53,16 +53,24 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   Request* claimed = claim(data, size, tag, mr, profiler);
   if (claimed != nullptr) {
     wantsRoom_.store(false, std::memory_order_relaxed);
-    for (int part = 0; part < claimed->parts; part++) {
-      Request& r = requests_.part(*claimed, part);
-      if (kept_.wants(r.size, host)) kept_.keep(r);
-    }
+    keepCopies(*claimed, size, host);
     load_.given(size);
     if (window_.limits()) window_.given(claimed->number, size);
   }
   *request = claimed;
   pump(holdFrom_);
   return ncclSuccess;
+}
+
+/// Of what may be told "done" before the receiver has it, and is not lent: parts of a large message are.
+void SendConnection::keepCopies(Request& head, size_t size, bool host) {
+  const bool larger = size <= kKeepLargerBytes;
+  for (int part = 0; part < head.parts; part++) {
+    Request& r = requests_.part(head, part);
+    const bool wanted = kept_.wants(r.size, host) ||
+                        (larger && kept_.wantsLarger(r.size, host, head.number, acked(), copyBudget(peer.connections)));
+    if (wanted) kept_.keep(r);
+  }
 }
 
 /// Of a schedule's connection: this message would be more than may be under way. Before any message is claimed, as what

@@ -275,13 +275,12 @@ TEST(net_kept_messages_are_acknowledged_seldom) {
 
 namespace {
 
-/// Three messages that no copy was kept of at first, and the wire is cut, so that none is confirmed and no failover
-/// gets through: how many the sender is told are done, which are those that it has copied. Beside so many idle
-/// connections.
-uint64_t keptLate(int idle) {
-  constexpr uint64_t kMore = 3, kEnd = 400;
+/// More messages of 60 KiB after the first few, when the wire is cut, so that none is confirmed and no failover gets
+/// through: how many the sender is told are done, which are those that it has copied. Beside so many idle connections.
+uint64_t keptOf(uint64_t more, int idle) {
+  constexpr uint64_t kEnd = 400;
   RigOptions options = keeping();
-  options.bytes = kKeepLateBytes - 4096;
+  options.bytes = kKeepLargerBytes - 4096;
   options.holdNs = kLimitNs;
   Rig rig(options);
   for (int i = 0; i < idle; i++) rig.stream(0, 1, 0, 1);
@@ -292,8 +291,8 @@ uint64_t keptLate(int idle) {
   CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == kFirst && rig.delivered() == kFirst + others; }));
   rig.loseType(Type::Freeze, true);
   rig.fabric.cut({0, 0}, Cut::Lose);
-  s.sender->limit = s.receiver->limit = kFirst + kMore;
-  (void)Rig::within(msToNs(2000), [&] { return s.sender->done() == kFirst + kMore; });
+  s.sender->limit = s.receiver->limit = kFirst + more;
+  (void)Rig::within(msToNs(2000), [&] { return s.sender->done() == kFirst + more; });
   const uint64_t copied = s.sender->done() - kFirst;
   CHECK_EQ(s.receiver->done(), kFirst);
   rig.loseType(Type::Freeze, false);
@@ -305,11 +304,15 @@ uint64_t keptLate(int idle) {
   return copied;
 }
 
+constexpr uint64_t keptBeside(int idle) {
+  return (copyBudget(static_cast<size_t>(idle) + 1) - kKeepForSmall) / (kKeepLargerBytes - 4096);
+}
+
 }  // namespace
 
-/// Once all that NCCL has posted is in our kernel, copies are made of what the other kernel does not have; half of what
-/// may be kept is left for small ones, which cannot go without.
-TEST(net_kept_late_is_all_that_nothing_comes_behind) {
-  CHECK_EQ(keptLate(0), 3u);
-  CHECK_EQ(keptLate(31), copyBudget(32) / 2 / (kKeepLateBytes - 4096));
+/// Of what is larger than small ones copies are made, too, but for what is left for those, which cannot go without.
+TEST(net_larger_ones_are_kept_while_there_is_room) {
+  CHECK_EQ(keptOf(4, 0), 4u);  // all that the fake kernel takes
+  CHECK_EQ(keptOf(4, 31), keptBeside(31));
+  CHECK_EQ(keptOf(4, 63), keptBeside(63));
 }
