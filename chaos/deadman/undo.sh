@@ -5,7 +5,8 @@ attempt() {
     flock 9
     [ -e undone ] && return 0
     [ "$1" != timer ] || over || return 0
-    if undo 9>&-; then date "+$1 at %Y-%m-%dT%H:%M:%S%z" >undone; else return 1; fi
+    # Whole, or not there: others look at it without the lock.
+    if undo 9>&-; then date "+$1 at %Y-%m-%dT%H:%M:%S%z" >undone.new; mv -f undone.new undone; else return 1; fi
   } 9>>lock
 }
 

@@ -198,6 +198,8 @@ def test_the_node_heals_without_controller_and_without_timer(site: Site) -> None
     assert not site.is_up("h1", "eth1")
     site.on_node(1, "sh", "-c", f"echo 0 >{record}/deadline")  # its time to live is over, and nobody is there to see it
     assert within(lambda: site.is_up("h1", "eth1"))
+    # The link is up a moment before it is written that it was undone.
+    assert within(lambda: bool(site.on_node(1, "sh", "-c", f"cat {record}/undone 2>/dev/null || true")))
     assert site.on_node(1, "cat", f"{record}/undone").startswith("timer at ")
     panic = site.r2cc("panic", *site.inventory, "--json")
     assert panic.returncode == 0, panic.stdout + panic.stderr
