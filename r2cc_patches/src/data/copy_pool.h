@@ -58,6 +58,11 @@ class CopyPool {
       return;
     }
   }
+  /// How much waits to be taken again.
+  size_t spareBytes() {
+    const std::lock_guard lock(mutex_);
+    return spareBytes_;
+  }
 
  private:
   std::mutex mutex_;

@@ -29,7 +29,7 @@ class KeptMessages {
   /// not wait. What is left of the budget then is for small ones, which cannot go without.
   bool wantsLarger(size_t size, bool host, uint64_t posted, uint64_t acked, size_t budget) {
     if (!possible_ || !host || size > std::min(largest_, kKeepLargerBytes)) return false;
-    return roomFor(size + kKeepForSmall, posted, acked, budget);
+    return roomFor(size + std::min(kKeepForSmall, budget / 2), posted, acked, budget);
   }
   /// The same once it is in our kernel, if NCCL has nothing else to send here, and begins no other collective before
   /// this one is over.

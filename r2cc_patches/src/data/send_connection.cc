@@ -62,7 +62,8 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   return ncclSuccess;
 }
 
-/// Of what may be told "done" before the receiver has it, and is not lent: parts of a large message are.
+/// Small parts of any message, and larger parts of one that is not too large itself: those of a very large one may be
+/// lent.
 void SendConnection::keepCopies(Request& head, size_t size, bool host) {
   const bool larger = size <= kKeepLargerBytes;
   for (int part = 0; part < head.parts; part++) {

@@ -1,5 +1,9 @@
 // One rank of three does not do its part.
 #include "agree/world/puppet.h"
+
+#include <cerrno>
+#include <cstring>
+
 #include "check.h"
 
 using namespace r2cc::agree;
@@ -94,9 +98,11 @@ TEST(agree_who_dies_before_its_promise_ends_the_wait_of_all_with_its_name) {
   CHECK(eventually([&] { return zero.ended() && one.ended(); }));
   for (Enqueuer* enqueuer : {&zero, &one}) {
     const std::string what = enqueuer->stop();
-    // Closed, or reset: TCP says the latter where the puppet had not read all that was sent to it.
-    CHECK(what.find("rank 2 (a puppet): ") != std::string::npos);
-    CHECK(what.find(", and not back for ") != std::string::npos && what.find(": never heard of") == std::string::npos);
+    // TCP says that it was reset where the puppet had not read all that was sent to it.
+    const auto says = [&](const std::string& cause) {
+      return what.find("rank 2 (a puppet): " + cause + ", and not back for ") != std::string::npos;
+    };
+    CHECK(says("closed by the other end") || says(std::strerror(ECONNRESET)) || says(std::strerror(EPIPE)));
   }
 }
 
