@@ -12,6 +12,7 @@ constexpr int64_t kHeardNs = msToNs(40);          // heard this lately: it works
 constexpr int64_t kAfterNs = msToNs(10);          // what was under way at the death may arrive until then
 constexpr int64_t kLocateNs = msToNs(160);        // then everybody has been asked, several times
 constexpr int kMostAsks = 4;                      // so many times that long, where too little is known
+constexpr int kRefutations = 16;                  // of a blame, by as many ticks: a path that is well is up by then
 constexpr int kReports = 4;                       // of the other end, of eleven: its silence over a NIC is no chance
 static_assert(kHeardNs + kAfterNs < kAssociationNs, "what the peer says of its NIC is about the time after the death");
 
@@ -19,6 +20,9 @@ const char* where(const Path& path, Blame blame) {
   if (blame == Blame::Nobody) return path.localWorks && path.remoteWorks ? "link" : "unknown";
   return blame == Blame::Local ? "local_nic" : "remote_nic";
 }
+
+/// By the other end's own word: somebody is heard over its NIC.
+bool hears(const Peer& peer, const Path& path) { return (peer.remoteHeard >> peer.remote()[path.remote].dev & 1) != 0; }
 
 /// Of what this round found. That nothing is heard over the other end's NIC is only known from its own reports.
 Blame blamed(const Path& path) {
@@ -86,6 +90,7 @@ void Locator::tick(int64_t now) {
     bool asks = false;  // then it is to answer over its other NICs, too: what it says of this one is wanted
     for (const auto& path : peer->paths()) {
       if (path->asks > 0) locate(*peer, *path, since, now);
+      if (path->asks == 0 && path->blame != Blame::Nobody) reconsider(*peer, *path, since);
       asks |= path->asks > 0;
     }
     for (const auto& path : peer->paths()) {
@@ -99,7 +104,7 @@ void Locator::locate(Peer& peer, Path& path, int64_t since, int64_t now) {
   path.localWorks |= heardNs_[path.local] > path.askedAt + kAfterNs;
   if (peer.lastHeard > std::max(since, path.askedAt + kHeardNs + kAfterNs)) {
     path.reports++;
-    path.remoteWorks |= (peer.remoteHeard >> peer.remote()[path.remote].dev & 1) != 0;
+    path.remoteWorks |= hears(peer, path);
   }
   if (now - path.askedAt < kLocateNs) return;
   report_.changed();
@@ -109,8 +114,20 @@ void Locator::locate(Peer& peer, Path& path, int64_t since, int64_t now) {
   ask(peer, path, now);
 }
 
+/// Whoever was late when a NIC was blamed, or behind another fault, may be heard over it again: then the path is lost,
+/// not the NIC.
+void Locator::reconsider(const Peer& peer, Path& path, int64_t since) {
+  if (path.state() != PathState::Dead || path.diedByLink()) return;
+  const bool here = path.blame == Blame::Local;
+  const bool works = here ? heardNs_[path.local] > since : peer.lastHeard > since && hears(peer, path);
+  if (!works || ++path.refutations < kRefutations) return;
+  path.localWorks = path.remoteWorks = true;
+  report_.changed();
+  say(peer, path, Blame::Nobody);
+}
+
 void Locator::say(const Peer& peer, Path& path, Blame blame) {
-  path.asks = 0;
+  path.asks = path.refutations = 0;
   path.blame = blame;
   const std::string place = where(path, blame);
   const std::string& nic = shared_.nics[path.local].name;

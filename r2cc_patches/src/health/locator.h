@@ -28,6 +28,7 @@ class Locator {
   void suspectAllOf(size_t nic, int64_t now);
   void ask(Peer& peer, Path& path, int64_t now);
   void locate(Peer& peer, Path& path, int64_t since, int64_t now);
+  void reconsider(const Peer& peer, Path& path, int64_t since);
   void say(const Peer& peer, Path& path, Blame blame);
   Shared& shared_;
   NicReport& report_;

@@ -192,6 +192,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   bool localWorks = false, remoteWorks = false;  // what that round found out so far
   int reports = 0;                               // how often the other end said which NICs it hears over
   Blame blame = Blame::Nobody;                   // of its last death, until it is up again
+  int refutations = 0;                           // of that blame
   uint8_t saidPercent = 100;                     // what was last said of it to the other end
   uint8_t saysLeft = 0;                          // and how often that is still to be said
   // What it can carry beside a healthy one; see capacity.h. Of a path that a peer sends over: what that peer says.

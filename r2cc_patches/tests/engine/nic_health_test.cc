@@ -151,6 +151,35 @@ TEST(net_health_of_a_black_hole_one_way_is_found_as_well) {
   finish(rig);
 }
 
+namespace {
+
+/// Nobody hears NIC 0 of host 1. While one more direction of that rail is lost, a silence is located at the wrong NIC:
+/// that is taken back once the direction passes again.
+void isTakenBack(int from, int to, const char* wrong) {
+  const check::Scratch scratch;
+  RigOptions o = three();
+  o.eventFile = scratch / "events";
+  Rig rig(o);
+  ring(rig, 3);
+  rig.fabric.cutOneWay({from, 0}, {to, 0});
+  for (const int other : {0, 2}) rig.fabric.cutOneWay({1, 0}, {other, 0});
+  CHECK(Rig::within(kLimitNs, [&] { return says(o.eventFile, wrong); }));
+  rig.fabric.healOneWay({from, 0}, {to, 0});
+  CHECK(shows(rig, 1, {0, 1, 1}));
+  for (const int host : {0, 2}) CHECK(shows(rig, host, {1, 1, 1}));
+  finish(rig);
+}
+
+}  // namespace
+
+TEST(net_health_takes_back_that_a_nic_here_was_silent) {
+  isTakenBack(2, 0, R"("peer":"127.0.1.2","peer_nic":0,"state":"located","cause":"probe","where":"local_nic")");
+}
+
+TEST(net_health_takes_back_that_a_nic_there_was_silent) {
+  isTakenBack(0, 2, R"("peer":"127.0.1.3","peer_nic":0,"state":"located","cause":"probe","where":"remote_nic")");
+}
+
 TEST(net_health_of_a_nic_that_only_receives_is_said_by_those_who_send_to_it) {
   RigOptions o;
   o.hosts = 4;
