@@ -71,8 +71,15 @@ void Locator::suspectAllOf(size_t nic, int64_t now) {
   askUntil_[nic] = now + kAssociationNs;
   for (const auto& [key, peer] : shared_.peers) {
     if (!peer->weConnect && !known) peer->tellEverywhere(LookAt{static_cast<uint8_t>(nic)});
+  }
+  suspectOurs(uint32_t{1} << nic, now);
+}
+
+/// `nics`: a bit each.
+void Locator::suspectOurs(uint32_t nics, int64_t now) {
+  for (const auto& [key, peer] : shared_.peers) {
     for (const auto& path : peer->paths()) {
-      if (peer->weConnect && path->data && path->local == nic) path->suspect(now);
+      if (peer->weConnect && path->data && (nics >> path->local & 1) != 0) path->suspect(now);
     }
   }
 }
@@ -86,17 +93,23 @@ void Locator::tick(int64_t now) {
   uint32_t heard = 0;
   for (size_t nic = 0; nic < heardNs_.size(); nic++) heard |= now - heardNs_[nic] < kHeardNs ? uint32_t{1} << nic : 0;
   shared_.self.nicsHeard = heard;
+  uint32_t silent = 0;  // nobody was heard over it since a path died: of one to a late host that must be found, too
   for (const auto& [key, peer] : shared_.peers) {
     bool asks = false;  // then it is to answer over its other NICs, too: what it says of this one is wanted
     for (const auto& path : peer->paths()) {
-      if (path->asks > 0) locate(*peer, *path, since, now);
-      if (path->asks == 0 && path->blame != Blame::Nobody) reconsider(*peer, *path, since);
+      if (path->asks > 0) {
+        locate(*peer, *path, since, now);
+      } else if (path->askedAt != 0 && path->state() == PathState::Dead && !path->diedByLink()) {
+        reconsider(*peer, *path, since);
+        silent |= path->localWorks ? 0 : uint32_t{1} << path->local;
+      }
       asks |= path->asks > 0;
     }
     for (const auto& path : peer->paths()) {
       if (path->data && path->linked && (asks || now < askUntil_[path->local])) peer->ping(*path, kNoRound, now);
     }
   }
+  if (silent != 0) suspectOurs(silent, now);
 }
 
 /// `since`: the last time.
@@ -117,9 +130,10 @@ void Locator::locate(Peer& peer, Path& path, int64_t since, int64_t now) {
 /// Whoever was late when a NIC was blamed, or behind another fault, may be heard over it again: then the path is lost,
 /// not the NIC.
 void Locator::reconsider(const Peer& peer, Path& path, int64_t since) {
-  if (path.state() != PathState::Dead || path.diedByLink()) return;
-  const bool here = path.blame == Blame::Local;
-  const bool works = here ? heardNs_[path.local] > since : peer.lastHeard > since && hears(peer, path);
+  const bool worksHere = heardNs_[path.local] > since;
+  path.localWorks |= worksHere;
+  if (path.blame == Blame::Nobody) return;
+  const bool works = path.blame == Blame::Local ? worksHere : peer.lastHeard > since && hears(peer, path);
   if (!works || ++path.refutations < kRefutations) return;
   path.localWorks = path.remoteWorks = true;
   report_.changed();

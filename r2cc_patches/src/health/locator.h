@@ -26,6 +26,7 @@ class Locator {
 
  private:
   void suspectAllOf(size_t nic, int64_t now);
+  void suspectOurs(uint32_t nics, int64_t now);
   void ask(Peer& peer, Path& path, int64_t now);
   void locate(Peer& peer, Path& path, int64_t since, int64_t now);
   void reconsider(const Peer& peer, Path& path, int64_t since);

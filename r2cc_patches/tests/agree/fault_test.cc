@@ -86,15 +86,14 @@ class SharedExchange {
   Board* const board_;
 };
 
-std::unique_ptr<Agreement> make(SharedExchange& exchange, int rank, int ranks, const Prepare& prepare = {}) {
+std::unique_ptr<Agreement> make(SharedExchange& exchange, int rank, int ranks, Ms hold = Ms(600)) {
   Options options;
   options.rank = rank, options.ranks = ranks;
   options.gather = options.quiet = Ms(2);
-  options.silence = Ms(150), options.closed = Ms(150), options.hold = Ms(600);
+  options.silence = Ms(150), options.closed = Ms(150), options.hold = hold;
   options.goodbye = Ms(100);
   options.promise = Ms(60000);
-  return Agreement::make(
-      options, [&](const std::string& mine) { return exchange.gather(rank, mine); }, joined, prepare);
+  return Agreement::make(options, [&](const std::string& mine) { return exchange.gather(rank, mine); }, joined, {});
 }
 
 /// Enters until it throws; what it said.
@@ -285,12 +284,13 @@ TEST(agree_a_rank_that_stands_still_is_waited_for_and_then_given_up) {
     static const auto agreement = make(exchange, 1, 2);
     (void)agreement;
   });
-  const auto mine = make(exchange, 0, 2);
+  const auto mine = make(exchange, 0, 2, /*hold=*/Ms(2000));
   mine->report("x");
   CHECK(eventually([&] { return mine->stats().switches == 1; }));
   stands.stop();
   mine->report("y");
-  for (int i = 0; i < 40; i++) mine->enter(1), std::this_thread::sleep_for(Ms(10));  // silent, and held
+  const auto silent = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - silent < Ms(400)) mine->enter(1), std::this_thread::sleep_for(Ms(10));
   CHECK_EQ(mine->stats().switches, 1U);
   stands.resume();
   CHECK(eventually([&] { return mine->enter(1).text == "y"; }));

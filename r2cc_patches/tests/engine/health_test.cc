@@ -89,6 +89,34 @@ TEST(net_one_detection_moves_idle_connections) {
   finish(rig);
 }
 
+TEST(net_one_detection_moves_idle_connections_to_a_host_that_was_late) {
+  Events events;
+  RigOptions o = options(events);
+  o.hosts = 4;
+  Rig rig(o);
+  std::atomic<bool> late{false};
+  rig.spy = [&](int host, const NicAddress&, const std::vector<uint8_t>&) {
+    while (host == 2 && late) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  for (const auto& [from, to] : {std::pair{0, 1}, std::pair{0, 2}, std::pair{3, 1}}) {
+    const Stream& stream = rig.stream(from, to, 0, 400);
+    stream.sender->limit = stream.receiver->limit = 100;
+  }
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 300; }));
+  late = true;
+  rig.fabric.cut({0, 0}, Cut::Hold);
+  lift(rig, 0);
+  CHECK(Rig::within(kLimitNs, [&] { return events.count({quoted("state", "located")}) >= 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // long enough that nobody is asked any more
+  late = false;
+  CHECK(Rig::within(msToNs(2000) * check::slowness(), [&] {
+    return events.count({quoted("event", "path"), quoted("peer", "127.0.1.3"), quoted("cause", "probe"),
+                         quoted("state", "active")}) >= 1;
+  }));
+  finish(rig);
+}
+
 TEST(net_who_sends_to_a_silent_nic_moves_before_it_has_traffic) {
   Events events;
   Rig rig(options(events));
