@@ -38,10 +38,9 @@ class KeptMessages {
     // It may have been acknowledged just now, and is then forgotten.
     return wantsLarger(r.size, host, posted, acked, budget) && r.number >= first_;
   }
-  /// Forgets the copies that are no longer needed. False: those that are leave no room for one more of this size.
-  /// `posted` messages were given to us, that one too; those below `acked` are with the receiver; all copies take
-  /// `budget` bytes at most.
-  bool roomFor(size_t size, uint64_t posted, uint64_t acked, size_t budget) {
+  /// Forgets the copies that are no longer needed, and learns which sizes the receiver knows. `posted` messages were
+  /// given to us, those below `acked` are with the receiver.
+  void settle(uint64_t posted, uint64_t acked) {
     for (; first_ < std::min(acked, posted); first_++) {
       const Request& r = requests_[first_];
       largest_ = std::max(largest_, r.size);
@@ -49,6 +48,11 @@ class KeptMessages {
       if (r.surety == Surety::Copy) bytes_ -= r.size;
       giveBack(copies_[first_ % kMostCopies]);
     }
+  }
+  /// False: the copies that are still needed leave no room for one more of this size, which `posted` counts. All take
+  /// `budget` bytes at most.
+  bool roomFor(size_t size, uint64_t posted, uint64_t acked, size_t budget) {
+    settle(posted, acked);
     return posted - first_ < kMostCopies && bytes_ + size <= budget;
   }
   /// From here on the message is ours: NCCL may change its buffer, deregister it, and close the connection.

@@ -182,6 +182,7 @@ void SendConnection::lookForEndOf(const Request& r) {
 void SendConnection::answerFor(Request& r, bool oldest) {
   lookForEndOf(r);
   const size_t budget = copyBudget(peer.connections);
+  kept_.settle(posted_, acked());  // what was acknowledged since NCCL gave the newest
   if (oldest && kept_.confirmed(r, lanes_, acked())) {
     r.surety = Surety::Kernel;
   } else if (kept_.wantsLate(r, inHostMemory(r.mr), posted_, acked(), budget)) {
