@@ -1,12 +1,11 @@
 // What a host is told its own NICs can carry, whoever found out; and NICs that are taken for failed from the start.
 #include <fstream>
-#include <map>
 #include <stdexcept>
 #include <thread>
 
 #include "check.h"
+#include "engine/shown.h"
 #include "net/assumed_down.h"
-#include "rig/faults.h"
 #include "scratch.h"
 
 using namespace r2cc;
@@ -15,7 +14,6 @@ using namespace r2cc::fake;
 namespace {
 
 constexpr int64_t kLimitNs = msToNs(15000);
-using Shown = std::vector<double>;
 
 /// A ring of three hosts over every rail, with traffic until stopped.
 void ring(Rig& rig, int rails) {
@@ -26,28 +24,16 @@ void ring(Rig& rig, int rails) {
   CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() >= 300; }));
 }
 
-Shown healthOf(const Rig& rig, int host) {
-  std::vector<R2ccNicHealth> nics(8);
-  const int count = rig.health(host).read(nics.data(), 8);
-  Shown out;
-  for (int i = 0; i < count; i++) out.push_back(nics[static_cast<size_t>(i)].capacity);
-  return out;
-}
-
-bool shows(const Rig& rig, int host, const Shown& wanted) {
-  return Rig::within(kLimitNs, [&] { return healthOf(rig, host) == wanted; });
+void finish(Rig& rig) {
+  rig.stop();
+  for (const Stream& stream : rig.streams()) CHECK_EQ(stream.receiver->wrong(), "");
+  rig.fabric.healAll();
 }
 
 RigOptions three() {
   RigOptions o;
   o.hosts = 3;
   return o;
-}
-
-void finish(Rig& rig) {
-  rig.stop();
-  for (const Stream& stream : rig.streams()) CHECK_EQ(stream.receiver->wrong(), "");
-  rig.fabric.healAll();
 }
 
 }  // namespace
@@ -246,97 +232,6 @@ TEST(net_health_compares_nothing_while_a_schedule_loads_nics_unevenly) {
   finish(rig);
 }
 
-namespace {
-
-/// Of every connection that this file tells of, the last line of its sender.
-std::map<std::string, std::string> lastOfSenders(const std::string& file) {
-  std::map<std::string, std::string> last;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    if (line.find("\"direction\":\"send\"") == std::string::npos) continue;
-    const size_t from = line.find("\"connection\":");
-    last[line.substr(from, line.find(',', from) - from)] = line;
-  }
-  return last;
-}
-
-/// Two connections at home on NIC 1 of host 0, the first one made for schedules. That NIC goes, a schedule begins that
-/// counts on it, and the NIC is back.
-class Away {
- public:
-  Away() : rig(options(file_)) {
-    rig.health(0).scheduleConnects(1, UINT64_MAX);
-    connect();
-    rig.health(0).scheduleConnects(-1, 0);
-    connect();
-    rig.start();
-    lose(1);
-    CHECK(Rig::within(kLimitNs, [&] { return spread(0) && spread(1); }));
-    rig.health(0).uneven(1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it is heard of
-    rig.fabric.heal({0, 1});
-    rig.link(0, 1, true);
-    CHECK(shows(rig, 0, {1, 1, 1}));
-    CHECK(Rig::within(kLimitNs, [&] { return home(1); }));
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    CHECK(spread(0));
-  }
-  void lose(int nic) {
-    rig.fabric.cut({0, nic}, Cut::Hold);
-    rig.link(0, nic, false);
-  }
-  bool home(size_t which) const { return says(which, "\"cause\":\"failback\""); }
-  bool spread(size_t which) const { return says(which, "\"shares\""); }
-  const check::Scratch scratch;
-
- private:
-  const std::string file_ = scratch / "events";
-  void connect() {
-    Stream& stream = rig.stream(0, 1, 1, UINT64_MAX / 2);
-    CHECK(Rig::within(kLimitNs, [&] {
-      stream.sender->step(), stream.receiver->step();
-      return stream.receiver->done() > 0;
-    }));
-  }
-  bool says(size_t which, const std::string& what) const {
-    const auto lines = lastOfSenders(file_);
-    const auto it = std::next(lines.begin(), static_cast<long>(which));
-    return lines.size() == 2 && it->second.find(what) != std::string::npos;
-  }
-  static RigOptions options(const std::string& file) {
-    RigOptions o;
-    o.mode = 2;
-    o.eventFile = file;
-    return o;
-  }
-
- public:
-  Rig rig;
-};
-
-}  // namespace
-
-TEST(net_what_a_schedule_connected_comes_home_when_no_schedule_runs) {
-  Away away;
-  away.rig.health(0).uneven(-1);
-  CHECK(Rig::within(kLimitNs, [&] { return away.home(0); }));
-  finish(away.rig);
-}
-
-TEST(net_what_a_schedule_connected_comes_home_with_the_next_schedule) {
-  Away away;
-  away.rig.health(0).uneven(0);
-  CHECK(Rig::within(kLimitNs, [&] { return away.home(0); }));
-  finish(away.rig);
-}
-
-TEST(net_what_a_schedule_connected_comes_home_when_it_loses_more) {
-  Away away;
-  away.lose(2);
-  CHECK(Rig::within(kLimitNs, [&] { return away.home(0); }));
-  finish(away.rig);
-}
-
 TEST(net_a_nic_taken_for_failed_carries_nothing_and_never_returns) {
   RigOptions o = three();
   o.assumedDown = 1;
@@ -351,36 +246,6 @@ TEST(net_a_nic_taken_for_failed_carries_nothing_and_never_returns) {
   CHECK(shows(rig, 0, {1, 0, 1}));
   CHECK_EQ(rig.fabric.lanes({0, 1}), 0);
   CHECK(rig.fabric.lanes({0, 0}) > 0);
-  finish(rig);
-}
-
-TEST(net_what_a_lost_nic_had_is_spread_anew_when_connections_come) {
-  // Each one that lost its home is welcomed while the others' homes seem to differ in what they carry.
-  const check::Scratch scratch;
-  RigOptions o;
-  o.assumedDown = 0;
-  o.mode = 2;
-  o.eventFile = scratch / "events";
-  Rig rig(o);
-  const auto moved = [&] {
-    for (Stream& stream : rig.streams()) stream.sender->step(), stream.receiver->step();
-    return rig.streams().back().receiver->done() > 0;
-  };
-  for (const int rail : {1, 1, 2, 0, 2, 0}) {
-    rig.stream(0, 1, rail, UINT64_MAX / 2);
-    CHECK(Rig::within(kLimitNs, moved));
-  }
-  rig.start();
-  const auto evenly = [&] {
-    int both = 0;
-    for (const auto& [connection, line] : lastOfSenders(o.eventFile)) {
-      const size_t shares = line.find("\"shares\":");
-      if (shares == std::string::npos) continue;
-      both += line.find(":1,", shares) != std::string::npos && line.find(":1\"", shares) != std::string::npos ? 1 : 0;
-    }
-    return both == 2;
-  };
-  CHECK(Rig::within(kLimitNs, evenly));
   finish(rig);
 }
 
