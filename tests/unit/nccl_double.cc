@@ -2,7 +2,7 @@
 // that a peer does not join within FAKE_NCCL_PATIENCE_MS stays under way, as on a GPU: the call returns, nothing is
 // written. FAKE_NCCL_HANG, _FAIL and _WRONG name a function (NAME or NAME:RANK) that never returns, fails, or gives a
 // wrong element; FAKE_NCCL_LATE=ncclAllReduce:RANK sends what the rank adds after the call, in the background, as
-// NCCL's proxy may; FAKE_NCCL_LEAK=1 makes every destroyed communicator keep its files open.
+// NCCL's proxy may; FAKE_NCCL_LEAK=N makes every destroyed communicator keep N files open.
 
 #include <fcntl.h>
 #include <limits.h>
@@ -191,9 +191,8 @@ Result ended(Comm* comm, const char* function, const char* how) {
   if (alive.count(comm) == 0) return kInvalidArgument;
   if (const Result result = met(function, comm->rank)) return result;
   say(*comm, how);
-  if (!setting("FAKE_NCCL_LEAK").empty())
-    for (int file = 0; file < 4; ++file)
-      if (open("/dev/null", O_RDONLY) < 0) return kSystemError;
+  for (int left = atoi(setting("FAKE_NCCL_LEAK").c_str()); left > 0; --left)
+    if (open("/dev/null", O_RDONLY) < 0) return kSystemError;
   alive.erase(comm);
   delete comm;
   return kSuccess;

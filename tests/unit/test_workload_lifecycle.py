@@ -153,16 +153,26 @@ def test_an_error_nobody_expects_is_named(double: Path, tmp_path: Path, monkeypa
 @needs_torch
 @needs_compiler
 def test_files_that_stay_open_are_a_leak(double: Path, tmp_path: Path, monkeypatch: Env) -> None:
-    settings = {"LEAK": "1"}
-    runs = pass_over(double, tmp_path, monkeypatch, "--iterations", "4", settings=settings, cases=["destroy"])
+    # 40 are left behind by each pass; a few of torch's own come and go.
+    settings = {"LEAK": "40"}
+    runs = pass_over(double, tmp_path, monkeypatch, "--iterations", "3", settings=settings, cases=["destroy"])
     for run in runs:
         lines = run.of("iteration")
-        assert [line["wrong_elements"] for line in lines] == [0, 0, 0], "8 may come and go"
+        assert [line["wrong_elements"] for line in lines] == [0]
         told = re.search(r"a leak: open_fds is (\d+); after the first pass it was (\d+)", run.of("error")[0]["message"])
         assert told and int(told[2]) == lines[0]["open_fds"]
-        # 4 are left behind by each of three passes, and one or two of torch's own come and go.
-        assert abs(int(told[1]) - int(told[2]) - 12) <= 2
+        assert abs(int(told[1]) - int(told[2]) - 40) <= 8
         assert run.exit_code == 3
+
+
+@needs_torch
+@needs_compiler
+def test_a_few_files_may_come_and_go(double: Path, tmp_path: Path, monkeypatch: Env) -> None:
+    settings = {"LEAK": "1"}
+    runs = pass_over(double, tmp_path, monkeypatch, "--iterations", "3", settings=settings, cases=["destroy"])
+    for run in runs:
+        assert run.exit_code == 0, run
+        assert [line["wrong_elements"] for line in run.of("iteration")] == [0, 0, 0]
 
 
 @needs_torch
