@@ -139,9 +139,11 @@ class Planning {
 
   void addSpecial() {
     if (!request_.cycles.empty()) {
+      // In the order of preference: rings in another order run as NCCL's own do, and trees are connected at the switch.
+      addBest(proposeReranked(request_, cluster_));
       if (!gathers(request_)) add(proposeCuts(request_, cluster_, ring_));
       if (!gathers(request_) && request_.rewired) addBest(proposeTreesOnChannels(request_, cluster_, ring_));
-      return addBest(proposeReranked(request_, cluster_));
+      return;
     }
     // In the order of preference: chains run on kernels that NCCL has, and allotted ends make the loads more even.
     addBest(proposed(
