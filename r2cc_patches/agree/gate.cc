@@ -38,6 +38,11 @@ AgreementBroken::AgreementBroken(int rank, std::string address, std::string caus
       address_(std::move(address)),
       cause_(std::move(cause)) {}
 
+Gate::Gate(int rank, std::string address, std::function<bool()> aborted)
+    : rank_(rank), address_(std::move(address)), aborted_(std::move(aborted)), process_(processNumber()) {
+  fenceAllThreads();  // the first, which is slow
+}
+
 void Gate::throwIfBroken() const {
   if (broken_) throw AgreementBroken(*broken_);
 }
@@ -91,6 +96,13 @@ void Gate::lease(uint64_t group) {
   if (now - measuredAt_ >= kMeasureNs) measure(group, now);
 }
 
+/// Ranks that replay CUDA graphs enter nothing for long, and what they capture next should follow the newest decision.
+/// After the fence the enqueuing thread either sees that its lease is gone, or has said which group it enters.
+void Gate::takeBack() {
+  lease_.store(0, std::memory_order_relaxed);
+  if (fenceAllThreads()) leased_ = entered_.load(std::memory_order_relaxed);
+}
+
 void Gate::measure(uint64_t group, int64_t now) {
   perNsBefore_ = perNs_;
   perNs_ = static_cast<double>(group - measuredGroup_) / static_cast<double>(now - measuredAt_);
@@ -99,6 +111,7 @@ void Gate::measure(uint64_t group, int64_t now) {
 }
 
 uint64_t Gate::margin(int64_t windowNs) const {
+  if (coarseNs() - leasedAt_ > kStaleNs) return 0;
   const int64_t age = nowNs() - measuredAt_;
   double rate = std::max(perNs_, perNsBefore_);
   if (age > kStaleNs) rate = static_cast<double>(leased_ - measuredGroup_) / static_cast<double>(age);
@@ -108,6 +121,7 @@ uint64_t Gate::margin(int64_t windowNs) const {
 
 Promise Gate::promise(uint64_t index, int64_t windowNs) {
   const std::lock_guard lock(mutex_);
+  takeBack();
   // Not before the first group of a decision that is not in force yet: decisions take turns in one order everywhere.
   uint64_t last = std::max(index, leased_ + margin(windowNs));
   if (!pending_.empty()) last = std::max(last, pending_.back().first);
@@ -141,8 +155,9 @@ void Gate::fail(const AgreementBroken& why) {
   changed_.notify_all();
 }
 
-uint64_t Gate::ahead(int64_t windowNs) const {
+uint64_t Gate::ahead(int64_t windowNs) {
   const std::lock_guard lock(mutex_);
+  takeBack();
   return leased_ + margin(windowNs);
 }
 

@@ -1,6 +1,6 @@
 // Where the enqueuing thread meets the agreement. It enters groups under a lease, a number of groups that it may enter
-// without looking; the background thread promises only groups beyond the lease. So neither needs a fence against the
-// other, and a group costs one atomic read.
+// without looking; the background thread promises only groups beyond the lease, or takes back what is not used of it.
+// So the enqueuing thread needs no fence, and a group costs one atomic read.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "agree/history.h"
+#include "base/fence_all.h"
 #include "base/process_life.h"
 
 namespace r2cc::agree {
@@ -54,12 +55,13 @@ struct GateStats {
 class Gate {
  public:
   /// `rank` and `address` are this rank's own; `aborted` may be empty.
-  Gate(int rank, std::string address, std::function<bool()> aborted)
-      : rank_(rank), address_(std::move(address)), aborted_(std::move(aborted)), process_(processNumber()) {}
+  Gate(int rank, std::string address, std::function<bool()> aborted);
 
   // ---- the enqueuing thread
   const Decision& enter(uint64_t history) {
-    const uint64_t group = ++entered_;
+    const uint64_t group = entered_.load(std::memory_order_relaxed) + 1;
+    entered_.store(group, std::memory_order_relaxed);
+    fenceByOthers();  // takeBack()
     // Relaxed is enough: whatever else may have changed holds only beyond the lease, and is read under the mutex.
     if (group <= lease_.load(std::memory_order_relaxed)) return current_;
     return enterSlowly(group, history);
@@ -76,7 +78,7 @@ class Gate {
   /// enter() throws this from now on. The first one stays.
   void fail(const AgreementBroken& why);
   /// The first group that a switch named now should not come before.
-  uint64_t ahead(int64_t windowNs) const;
+  uint64_t ahead(int64_t windowNs);
   /// Decisions that are committed and not yet in force.
   size_t pending() const;
   GateStats stats() const;
@@ -85,17 +87,17 @@ class Gate {
   const Decision& enterSlowly(uint64_t group, uint64_t history);
   void await(std::unique_lock<std::mutex>& lock, uint64_t group);
   void lease(uint64_t group);
+  void takeBack();
   void measure(uint64_t group, int64_t now);
   uint64_t margin(int64_t windowNs) const;
   void throwIfBroken() const;
 
-  // The enqueuing thread's own.
-  uint64_t entered_ = 0;
+  // The enqueuing thread's own, but for takeBack().
+  std::atomic<uint64_t> entered_{0};
   uint64_t captures_ = 0;
   uint64_t leaseSize_ = 1;
-  int64_t leasedAt_ = 0;
   Decision current_;
-  // Written under the mutex: by the enqueuing thread, and by fail(), which takes the lease away (0).
+  // Written under the mutex: by the enqueuing thread, and by takeBack() and fail(), which take the lease away (0).
   std::atomic<uint64_t> lease_{0};
 
   const int rank_;
@@ -104,6 +106,7 @@ class Gate {
   const unsigned process_;    // in a child of it, which has no background thread, locks may be held for ever
   mutable std::mutex mutex_;  // everything below
   std::condition_variable changed_;
+  int64_t leasedAt_ = 0;
   uint64_t leased_ = 0;  // the furthest group that may have been entered
   uint64_t seen_ = 0;    // the furthest that certainly was
   History history_;

@@ -21,6 +21,7 @@
 #define DEATHS 0
 #endif
 #define MAX(a, b) ((a) > (b) -> (a) : (b))
+#define MIN(a, b) ((a) < (b) -> (a) : (b))
 #define NONE 99
 #define AT(r, e) ((r) * (ROUNDS + 2) + (e))
 
@@ -91,6 +92,9 @@ end:
         :: up[r] ! Cannot, n, 0; task[r] = 0
         fi
      :: kind == Prepare && task[r] == n ->
+#ifndef M_PROMISE_BY_COUNT
+        if :: leased[r] = MIN(leased[r], entered[r]) :: skip fi; /* taken back, where the kernel can */
+#endif
 #ifdef M_PROMISE_BY_COUNT
         promised[r] = MAX(g, entered[r]);
 #else

@@ -61,6 +61,19 @@ TEST(agree_gate_the_margin_follows_the_pace) {
   CHECK(slow.promise(0, kWindow).last < 12);
 }
 
+/// Who replays CUDA graphs enters nothing. What it captures next is to follow what was decided meanwhile, all of it.
+TEST(agree_gate_who_enters_nothing_for_long_promises_nothing_ahead) {
+  if (!r2cc::fenceAllThreads()) return CHECK(true);  // forbidden here: what is leased stays leased
+  Gate gate(0, "here", {});
+  enter(gate, 4);  // at once, so that more were leased
+  std::this_thread::sleep_for(Ms(1100));
+  CHECK_EQ(gate.ahead(kWindow), 4U);
+  const Promise promise = gate.promise(4, kWindow);
+  CHECK_EQ(promise.last, 4U);
+  gate.commit({1, promise.last + 1, "a"});
+  CHECK_EQ(gate.enter(5).text, "a");
+}
+
 TEST(agree_gate_a_decision_holds_from_its_first_group) {
   Gate gate(0, "here", {});
   enter(gate, 10);

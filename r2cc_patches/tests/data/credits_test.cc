@@ -33,13 +33,16 @@ Stream& begun(Rig& rig, uint64_t messages = kAll) {
   return s;
 }
 
-/// NCCL is told that so many are done while the receiver takes nothing, and no slot of theirs is free.
-void lend(Stream& s) {
+/// NCCL is told that so many are done while the receiver takes nothing, and no slot of theirs is free. A path that is
+/// cut may be found dead meanwhile, the sooner the busier the machine. Then the receiver's kernel has them all the
+/// same.
+void lend(Rig& rig, Stream& s, int freezes) {
   s.sender->limit = kAll;
   CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == kAll; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK_EQ(s.receiver->done(), kFirst);
-  CHECK_EQ(s.sender->free(), kFirst);
+  const uint64_t free = s.sender->free();
+  if (rig.seen(Type::Freeze) == freezes) CHECK_EQ(free, kFirst);
 }
 
 void arriveAll(Rig& rig, Stream& s) {
@@ -86,7 +89,7 @@ TEST(net_credits_come_with_the_receivers_word) {
   options.confirms = false;
   Rig rig(options);
   Stream& s = begun(rig, kAll + 1);
-  lend(s);
+  lend(rig, s, rig.seen(Type::Freeze));
   s.receiver->limit = kAll;
   CHECK(Rig::within(kLimitNs, [&] { return s.sender->free() == kAll; }));
   arriveAll(rig, s);
@@ -112,7 +115,7 @@ TEST(net_credits_of_what_a_nic_loses_are_paid) {
       Stream& s = begun(rig);
       const int freezes = rig.seen(Type::Freeze);
       rig.fabric.cut({0, 0}, how);
-      lend(s);
+      lend(rig, s, freezes);
       if (closed) {
         rig.stop();
         s.sender->close();
@@ -134,8 +137,9 @@ TEST(net_credits_survive_that_memory_goes_while_it_is_sent_again) {
     options.seed = static_cast<uint64_t>(n) + 1;
     Rig rig(options);
     Stream& s = begun(rig);
+    const int freezes = rig.seen(Type::Freeze);
     rig.fabric.cut({0, 0}, n % 2 == 0 ? Cut::Hold : Cut::Lose);
-    lend(s);
+    lend(rig, s, freezes);
     s.receiver->limit = UINT64_MAX;
     rig.link(0, 0, false);
     std::this_thread::sleep_for(std::chrono::microseconds(n * 300));
@@ -199,7 +203,7 @@ TEST(net_credits_are_paid_before_the_process_ends) {
   Rig rig(options);
   Stream& s = begun(rig);
   for (int rail = 0; rail < 3; rail++) rig.fabric.cut({0, rail}, Cut::Lose);
-  lend(s);
+  lend(rig, s, rig.seen(Type::Freeze));
   for (int rail = 0; rail < 3; rail++) rig.link(1, rail, false);
   s.receiver->limit = UINT64_MAX;
   rig.stop();
@@ -227,7 +231,7 @@ TEST(net_credits_of_a_closed_connection_wait_for_a_late_receiver) {
     options.confirms = false;
     Rig rig(options);
     Stream& s = begun(rig);
-    lend(s);
+    lend(rig, s, rig.seen(Type::Freeze));
     rig.stop();
     s.sender->close();
     if (ends) rig.endEngine(0);
@@ -246,7 +250,7 @@ TEST(net_credits_end_in_good_order) {
     options.rails = 1;
     Rig rig(options);
     Stream& s = begun(rig, kAll + 1);
-    lend(s);
+    lend(rig, s, rig.seen(Type::Freeze));
     rig.loseType(Type::Ack, true);
     s.receiver->limit = kAll;
     CHECK(Rig::within(kLimitNs, [&] { return s.receiver->done() == kAll; }));

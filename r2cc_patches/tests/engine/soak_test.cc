@@ -143,8 +143,7 @@ TEST(net_flaps_leave_nothing_behind) {
   CHECK(Rig::within(msToNs(15000), [&] { return rig.delivered() > at + 500; }));
   const auto few = [&] { return rig.fabric.counts().comms <= 8 && rig.fabric.counts().listens <= 2; };
   CHECK(Rig::within(msToNs(3000), few));
-  CHECK_EQ(descriptors(rig), fds);
-  CHECK_EQ(threads(), tasks);
+  CHECK(Rig::within(msToNs(5000), [&] { return descriptors(rig) <= fds && threads() <= tasks; }));
   CHECK(rig.fabric.counts().made > 1000);
   CHECK(rig.fabric.counts().made < 40000);
   rig.stop();
@@ -166,8 +165,12 @@ TEST(net_flaps_without_damping) {
   int fds = 0;
   int tasks = 0;
   int lost = 0;
+  const auto home = [&] { return rig.fabric.lanes({0, 0}) > 0 && rig.fabric.counts().comms <= 8; };
   for (int64_t flap = 0; flap < flaps; flap++) {
-    if (flap == flaps / 10) fds = descriptors(rig), tasks = threads();  // warm by now
+    if (flap == flaps / 10) {  // warm by now
+      CHECK(Rig::within(msToNs(5000), home));
+      fds = descriptors(rig), tasks = threads();
+    }
     const int before = rig.seen(Type::Switched);
     inject(rig, Fault::LinkAtBoth, 0, flap % 2 == 0 ? Cut::Hold : Cut::Lose);
     std::this_thread::sleep_for(std::chrono::microseconds(flap % 5 * 1000));
@@ -176,10 +179,8 @@ TEST(net_flaps_without_damping) {
     if (!Rig::within(msToNs(15000), [&] { return rig.seen(Type::Switched) > before; })) lost++;
   }
   CHECK_EQ(lost, 0);
-  const auto home = [&] { return rig.fabric.lanes({0, 0}) > 0 && rig.fabric.counts().comms <= 8; };
   CHECK(Rig::within(msToNs(5000), home));
-  CHECK_EQ(descriptors(rig), fds);
-  CHECK_EQ(threads(), tasks);
+  CHECK(Rig::within(msToNs(5000), [&] { return descriptors(rig) <= fds && threads() <= tasks; }));
   rig.stop();
   CHECK_EQ(rig.streams()[0].receiver->wrong(), "");
   for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");

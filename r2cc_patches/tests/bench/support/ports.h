@@ -1,4 +1,4 @@
-// A loopback port that was free a moment ago, and raw connections to it.
+// A loopback port of this process's own, and raw connections to it.
 #pragma once
 
 #include <arpa/inet.h>
@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/fd.h"
 
@@ -20,13 +22,19 @@ inline sockaddr_in loopback(uint16_t port) {
   return address;
 }
 
+/// Nobody else's for as long as this process lives: a socket that never listens keeps it, and one that says
+/// SO_REUSEADDR, as a bootstrap's does, may listen there. 0: there is none.
 inline uint16_t freePort() {
-  const Fd fd(socket(AF_INET, SOCK_STREAM, 0));
+  Fd fd(socket(AF_INET, SOCK_STREAM, 0));
   if (!fd.valid()) return 0;
   sockaddr_in address = loopback(0);
   socklen_t length = sizeof(address);
+  const int yes = 1;  // only after bind(): a port that is chosen with it may be somebody's who says it, too
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) < 0) return 0;
+  if (setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0) return 0;
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) < 0) return 0;
+  static std::vector<Fd> kept;
+  kept.push_back(std::move(fd));
   return ntohs(address.sin_port);
 }
 
