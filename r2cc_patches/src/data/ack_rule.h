@@ -14,9 +14,8 @@ namespace r2cc {
 /// Messages up to this size are kept by a sender whose transport takes any memory: copied in half a microsecond, where
 /// the receiver's word takes a hundred.
 constexpr size_t kKeepBytes = 16384;
-/// And up to this size, as long as copies leave so much room for those smaller ones, or half of the budget if that is
-/// less.
-constexpr size_t kKeepLargerBytes = 65536, kKeepForSmall = 4 * kKeepBytes;
+/// And up to this size, if nothing comes behind them, when the kernel has them and the receiver's has not.
+constexpr size_t kKeepLateBytes = 65536;
 /// Both ends take it that the receiver has seen a message as large as this: it can be saved from a lost lane.
 constexpr size_t kKnownBytes = 32768;
 /// At most so many are kept of a connection, and so many bytes; less where many connections of a peer share its NICs:

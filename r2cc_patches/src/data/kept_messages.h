@@ -25,18 +25,14 @@ class KeptMessages {
   bool possible() const { return possible_; }
   /// Whether a message in host memory is copied before NCCL's call returns.
   bool wants(size_t size, bool host) const { return possible_ && host && size <= kKeepBytes; }
-  /// Whether a larger one is, too: a copy takes as long as asking whether the receiver's kernel has it, and NCCL need
-  /// not wait. What is left of the budget then is for small ones, which cannot go without.
-  bool wantsLarger(size_t size, bool host, uint64_t posted, uint64_t acked, size_t budget) {
-    if (!possible_ || !host || size > std::min(largest_, kKeepLargerBytes)) return false;
-    return roomFor(size + std::min(kKeepForSmall, budget / 2), posted, acked, budget);
-  }
-  /// The same once it is in our kernel, if NCCL has nothing else to send here, and begins no other collective before
-  /// this one is over.
+  /// Whether one that is in our kernel is copied late: NCCL has nothing else to send here, and begins no other
+  /// collective before this one is over.
   bool wantsLate(const Request& r, bool host, uint64_t posted, uint64_t acked, size_t budget) {
-    if (!requests_[posted - 1].finished()) return false;  // the newest, too, is in our kernel
-    // It may have been acknowledged just now, and is then forgotten.
-    return wantsLarger(r.size, host, posted, acked, budget) && r.number >= first_;
+    const bool waits = requests_[posted - 1].finished();  // the newest, too, is in our kernel
+    if (!possible_ || !waits || !host || r.size > std::min(largest_, kKeepLateBytes)) return false;
+    // The rest is for small ones, which cannot go without. It may have been acknowledged just now, and is then
+    // forgotten.
+    return roomFor(r.size + budget / 2, posted, acked, budget) && r.number >= first_;
   }
   /// Forgets the copies that are no longer needed, and learns which sizes the receiver knows. `posted` messages were
   /// given to us, those below `acked` are with the receiver.

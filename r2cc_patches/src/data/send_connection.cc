@@ -53,25 +53,16 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   Request* claimed = claim(data, size, tag, mr, profiler);
   if (claimed != nullptr) {
     wantsRoom_.store(false, std::memory_order_relaxed);
-    keepCopies(*claimed, size, host);
+    for (int part = 0; part < claimed->parts; part++) {
+      Request& r = requests_.part(*claimed, part);
+      if (kept_.wants(r.size, host)) kept_.keep(r);
+    }
     load_.given(size);
     if (window_.limits()) window_.given(claimed->number, size);
   }
   *request = claimed;
   pump(holdFrom_);
   return ncclSuccess;
-}
-
-/// Small parts of any message, and larger parts of one that is not too large itself: those of a very large one may be
-/// lent.
-void SendConnection::keepCopies(Request& head, size_t size, bool host) {
-  const bool larger = size <= kKeepLargerBytes;
-  for (int part = 0; part < head.parts; part++) {
-    Request& r = requests_.part(head, part);
-    const bool wanted = kept_.wants(r.size, host) ||
-                        (larger && kept_.wantsLarger(r.size, host, head.number, acked(), copyBudget(peer.connections)));
-    if (wanted) kept_.keep(r);
-  }
 }
 
 /// Of a schedule's connection: this message would be more than may be under way. Before any message is claimed, as what

@@ -106,7 +106,6 @@ class SendConnection final : public Connection {
   bool lost(const Fenced& message) const;
   /// Whether its parts may be claimed now: copies of some of them are kept.
   bool roomFor(const Slicing& cut, size_t size, bool host);
-  void keepCopies(Request& head, size_t size, bool host);
   bool windowFull(size_t size);
   /// All parts of NCCL's message are over with their lanes, and NCCL need not wait for the receiver's word.
   bool complete(const Request& head) const;

@@ -14,7 +14,7 @@ constexpr int64_t kLentLookNs = 50000;    // with fewer: a look is a system call
 /// smaller message a copy costs no more.
 bool SendConnection::lends(const Request& head) const {
   if (!credits_.room() || head.mr == nullptr || !inHostMemory(head.mr)) return false;
-  return kept_.possible() && requests_.bytes(head) > kKeepLargerBytes;
+  return kept_.possible() && requests_.bytes(head) > kKeepLateBytes;
 }
 
 uint64_t SendConnection::headAfter(uint64_t head) {

@@ -6,7 +6,6 @@
 #include "budget.h"
 #include "check.h"
 #include "data/ack_rule.h"
-#include "data/kept_messages.h"
 #include "rig/rig.h"
 
 using namespace r2cc;
@@ -276,42 +275,41 @@ TEST(net_kept_messages_are_acknowledged_seldom) {
 
 namespace {
 
-/// How many larger ones of this size a sender copies at once before any is acknowledged, one of `connections` to a
-/// peer.
-uint64_t keptOf(size_t bytes, size_t connections) {
-  Requests requests(nullptr, 256);
-  KeptMessages kept(requests, /*possible=*/true);
-  std::vector<uint8_t> data(bytes);
-  const size_t budget = copyBudget(connections);
-  requests[0].size = bytes;
-  CHECK_EQ(kept.wantsLarger(bytes, /*host=*/true, 1, 0, budget), bytes <= kKnownBytes);
-  kept.settle(1, 1);  // the first is acknowledged: the receiver knows the size
-  uint64_t number = 1;
-  for (; kept.wantsLarger(bytes, /*host=*/true, number, 1, budget); number++) {
-    r2cc::Request& r = requests[number];
-    r.number = number, r.size = bytes, r.data = data.data();
-    kept.keep(r);
-  }
-  return number - 1;
+/// Three messages that no copy was kept of at first, and the wire is cut, so that none is confirmed and no failover
+/// gets through: how many the sender is told are done, which are those that it has copied. Beside so many idle
+/// connections.
+uint64_t keptLate(int idle) {
+  constexpr uint64_t kMore = 3, kEnd = 400;
+  RigOptions options = keeping();
+  options.bytes = kKeepLateBytes - 4096;
+  options.holdNs = kLimitNs;
+  Rig rig(options);
+  for (int i = 0; i < idle; i++) rig.stream(0, 1, 0, 1);
+  Stream& s = rig.stream(0, 1, 0, kEnd);
+  s.sender->limit = s.receiver->limit = kFirst;
+  rig.start();
+  const uint64_t others = static_cast<uint64_t>(idle);
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == kFirst && rig.delivered() == kFirst + others; }));
+  rig.loseType(Type::Freeze, true);
+  rig.fabric.cut({0, 0}, Cut::Lose);
+  s.sender->limit = s.receiver->limit = kFirst + kMore;
+  (void)Rig::within(msToNs(2000), [&] { return s.sender->done() == kFirst + kMore; });
+  const uint64_t copied = s.sender->done() - kFirst;
+  CHECK_EQ(s.receiver->done(), kFirst);
+  rig.loseType(Type::Freeze, false);
+  s.sender->limit = s.receiver->limit = UINT64_MAX;
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+  rig.fabric.healAll();
+  return copied;
 }
 
 }  // namespace
 
-/// Of what is larger than small ones copies are made, too, but for what is left for those, which cannot go without.
-TEST(net_larger_ones_are_kept_while_there_is_room) {
-  CHECK_EQ(keptOf(kKeepLargerBytes, 1), (kMostCopyBytes - kKeepForSmall) / kKeepLargerBytes);
-  CHECK_EQ(keptOf(61440, 32), 3u);   // of 256 KiB, 64 are left
-  CHECK_EQ(keptOf(24576, 128), 1u);  // half of 64 KiB is left at most
-  CHECK_EQ(keptOf(kKeepLargerBytes + 1, 1), 0u);
-}
-
-/// NCCL is told that they are done while the receiver takes none of them, and no kernel says that it has them.
-TEST(net_larger_ones_that_are_kept_are_done_for_nccl) {
-  RigOptions options = keeping();
-  options.bytes = kKeepLargerBytes - 4096;
-  options.confirms = false;
-  Rig rig(options);
-  Stream& s = begun(rig);
-  sendAllAndClose(rig, s);
-  arriveAll(rig, s);
+/// Once all that NCCL has posted is in our kernel, copies are made of what the other kernel does not have; half of what
+/// may be kept is left for small ones, which cannot go without.
+TEST(net_kept_late_is_all_that_nothing_comes_behind) {
+  CHECK_EQ(keptLate(0), 3u);
+  CHECK_EQ(keptLate(31), copyBudget(32) / 2 / (kKeepLateBytes - 4096));
 }

@@ -10,7 +10,7 @@ using namespace r2cc::fake;
 
 namespace {
 constexpr int64_t kLimitNs = msToNs(15000);
-static_assert(kSlotBytes > kKeepLargerBytes);
+static_assert(kSlotBytes > kKeepLateBytes);
 constexpr uint64_t kFirst = 4, kKernel = 4, kAll = 400;  // the fake kernel takes so many that nobody reads
 
 RigOptions large() {
