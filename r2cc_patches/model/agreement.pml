@@ -92,8 +92,8 @@ end:
         :: up[r] ! Cannot, n, 0; task[r] = 0
         fi
      :: kind == Prepare && task[r] == n ->
-#ifndef M_PROMISE_BY_COUNT
-        if :: leased[r] = MIN(leased[r], entered[r]) :: skip fi; /* taken back, where the kernel can */
+#if !defined(LEASES_STAND) && !defined(M_PROMISE_BY_COUNT)
+        leased[r] = MIN(leased[r], entered[r]); /* taken back, where the kernel can */
 #endif
 #ifdef M_PROMISE_BY_COUNT
         promised[r] = MAX(g, entered[r]);
