@@ -6,6 +6,7 @@
 #include "budget.h"
 #include "check.h"
 #include "data/ack_rule.h"
+#include "data/kept_messages.h"
 #include "rig/rig.h"
 
 using namespace r2cc;
@@ -275,41 +276,49 @@ TEST(net_kept_messages_are_acknowledged_seldom) {
 
 namespace {
 
-/// Three messages that no copy was kept of at first, and the wire is cut, so that none is confirmed and no failover
-/// gets through: how many the sender is told are done, which are those that it has copied. Beside so many idle
-/// connections.
-uint64_t keptLate(int idle) {
-  constexpr uint64_t kMore = 3, kEnd = 400;
-  RigOptions options = keeping();
-  options.bytes = kKeepLateBytes - 4096;
-  options.holdNs = kLimitNs;
-  Rig rig(options);
-  for (int i = 0; i < idle; i++) rig.stream(0, 1, 0, 1);
-  Stream& s = rig.stream(0, 1, 0, kEnd);
-  s.sender->limit = s.receiver->limit = kFirst;
-  rig.start();
-  const uint64_t others = static_cast<uint64_t>(idle);
-  CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == kFirst && rig.delivered() == kFirst + others; }));
-  rig.loseType(Type::Freeze, true);
-  rig.fabric.cut({0, 0}, Cut::Lose);
-  s.sender->limit = s.receiver->limit = kFirst + kMore;
-  (void)Rig::within(msToNs(2000), [&] { return s.sender->done() == kFirst + kMore; });
-  const uint64_t copied = s.sender->done() - kFirst;
-  CHECK_EQ(s.receiver->done(), kFirst);
-  rig.loseType(Type::Freeze, false);
-  s.sender->limit = s.receiver->limit = UINT64_MAX;
-  CHECK(rig.allDone(kLimitNs));
-  rig.stop();
-  CHECK_EQ(rig.problems(), "");
-  rig.fabric.healAll();
+/// How many of this size a sender copies late, of ten that are all in our kernel, one of `connections` to a peer.
+/// `behind`: and another that is not.
+uint64_t keptLate(size_t bytes, size_t connections, bool behind = false) {
+  constexpr uint64_t kTen = 10;
+  Requests requests(nullptr, 256);
+  KeptMessages kept(requests, /*possible=*/true);
+  std::vector<uint8_t> data(bytes);
+  const uint64_t posted = kTen + (behind ? 2 : 1);
+  for (uint64_t number = 0; number < posted; number++) {
+    r2cc::Request& r = requests[number];
+    r.number = number, r.size = bytes, r.data = data.data();
+    for (const auto event : {RequestEvent::Give, RequestEvent::Post}) r.on(event);
+    if (number <= kTen) r.on(RequestEvent::Finish);
+  }
+  kept.settle(1, 1);  // the first is acknowledged: the receiver knows the size
+  uint64_t copied = 0;
+  for (uint64_t number = 1; number <= kTen; number++) {
+    if (!kept.wantsLate(requests[number], /*host=*/true, posted, 1, copyBudget(connections))) continue;
+    kept.keep(requests[number]);
+    copied++;
+  }
   return copied;
 }
 
 }  // namespace
 
-/// Once all that NCCL has posted is in our kernel, copies are made of what the other kernel does not have; half of what
-/// may be kept is left for small ones, which cannot go without.
-TEST(net_kept_late_is_all_that_nothing_comes_behind) {
-  CHECK_EQ(keptLate(0), 3u);
-  CHECK_EQ(keptLate(31), copyBudget(32) / 2 / (kKeepLateBytes - 4096));
+/// Half of what may be kept is left for small ones, which cannot go without.
+TEST(net_kept_late_is_half_of_the_budget_at_most) {
+  CHECK_EQ(keptLate(kKeepLateBytes, 1), kMostCopyBytes / 2 / kKeepLateBytes);
+  CHECK_EQ(keptLate(61440, 32), 2u);   // of 256 KiB
+  CHECK_EQ(keptLate(24576, 128), 1u);  // of 64 KiB
+  CHECK_EQ(keptLate(kKeepLateBytes + 1, 1), 0u);
+  CHECK_EQ(keptLate(kKeepLateBytes, 1, /*behind=*/true), 0u);
+}
+
+/// Once all that NCCL has posted is in our kernel: NCCL is told that it is done while the receiver takes none of it,
+/// and no kernel says that it has it.
+TEST(net_kept_late_are_done_for_nccl) {
+  RigOptions options = keeping();
+  options.bytes = kKeepLateBytes - 4096;
+  options.confirms = false;
+  Rig rig(options);
+  Stream& s = begun(rig);
+  sendAllAndClose(rig, s);
+  arriveAll(rig, s);
 }
