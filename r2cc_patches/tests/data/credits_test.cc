@@ -12,7 +12,7 @@ using namespace r2cc;
 using namespace r2cc::fake;
 
 namespace {
-const int64_t kLimitNs = msToNs(15000) * check::slowness();
+constexpr int64_t kLimitNs = msToNs(15000);
 constexpr uint64_t kFirst = 4, kMore = 4, kAll = kFirst + kMore;  // the fake kernel takes so many that nobody reads
 constexpr size_t kLarge = kKeepLateBytes + 4096;                  // no copy is made of it
 
