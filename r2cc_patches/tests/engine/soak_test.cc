@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <set>
@@ -24,16 +25,17 @@ int descriptors(Rig& rig) {
          static_cast<int>(EngineDoor::everyStream(rig.engine(0)) + EngineDoor::everyStream(rig.engine(1)));
 }
 
-/// The count once it has stood still for 250 ms: a thread that was joined stays listed until the kernel has buried it.
-int threadsAtRest() {
-  int count = threads();
+/// A count once it has stood still for 250 ms: a thread that was joined stays listed until the kernel has buried it,
+/// and a lane that was left is closed a little later.
+int atRest(const std::function<int()>& count) {
+  int last = count();
   for (int same = 0, waits = 0; same < 10 && waits < 200; waits++) {
     std::this_thread::sleep_for(std::chrono::milliseconds(25));
-    const int now = threads();
-    same = now == count ? same + 1 : 0;
-    count = now;
+    const int now = count();
+    same = now == last ? same + 1 : 0;
+    last = now;
   }
-  return count;
+  return last;
 }
 
 int64_t fromEnvironment(const char* name, int64_t fallback) {
@@ -123,8 +125,9 @@ TEST(net_flaps_leave_nothing_behind) {
   rig.stream(0, 1, 0, 100000000);
   rig.start();
   CHECK(Rig::within(msToNs(15000), [&] { return rig.delivered() > 100; }));
-  const int fds = descriptors(rig);
-  const int tasks = threads();
+  const auto files = [&] { return descriptors(rig); };
+  const int fds = atRest(files);
+  const int tasks = atRest(threads);
   for (int flap = 0; flap < 1000; flap++) {  // a NIC that flaps is soon left alone
     rig.link(0, flap % 2, false);
     std::this_thread::sleep_for(std::chrono::microseconds(200 + flap % 7 * 100));
@@ -143,7 +146,8 @@ TEST(net_flaps_leave_nothing_behind) {
   CHECK(Rig::within(msToNs(15000), [&] { return rig.delivered() > at + 500; }));
   const auto few = [&] { return rig.fabric.counts().comms <= 8 && rig.fabric.counts().listens <= 2; };
   CHECK(Rig::within(msToNs(3000), few));
-  CHECK(Rig::within(msToNs(5000), [&] { return descriptors(rig) <= fds && threads() <= tasks; }));
+  CHECK_EQ(atRest(files), fds);
+  CHECK_EQ(atRest(threads), tasks);
   CHECK(rig.fabric.counts().made > 1000);
   CHECK(rig.fabric.counts().made < 40000);
   rig.stop();
@@ -166,10 +170,11 @@ TEST(net_flaps_without_damping) {
   int tasks = 0;
   int lost = 0;
   const auto home = [&] { return rig.fabric.lanes({0, 0}) > 0 && rig.fabric.counts().comms <= 8; };
+  const auto files = [&] { return descriptors(rig); };
   for (int64_t flap = 0; flap < flaps; flap++) {
     if (flap == flaps / 10) {  // warm by now
       CHECK(Rig::within(msToNs(5000), home));
-      fds = descriptors(rig), tasks = threads();
+      fds = atRest(files), tasks = atRest(threads);
     }
     const int before = rig.seen(Type::Switched);
     inject(rig, Fault::LinkAtBoth, 0, flap % 2 == 0 ? Cut::Hold : Cut::Lose);
@@ -180,7 +185,8 @@ TEST(net_flaps_without_damping) {
   }
   CHECK_EQ(lost, 0);
   CHECK(Rig::within(msToNs(5000), home));
-  CHECK(Rig::within(msToNs(5000), [&] { return descriptors(rig) <= fds && threads() <= tasks; }));
+  CHECK_EQ(atRest(files), fds);
+  CHECK_EQ(atRest(threads), tasks);
   rig.stop();
   CHECK_EQ(rig.streams()[0].receiver->wrong(), "");
   for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
@@ -237,12 +243,12 @@ TEST(net_flaps_are_damped) {
 TEST(net_engines_leave_nothing_behind) {
   CHECK_EQ(runCase({}), "");  // what is made once and kept is there: TSan's own thread
   const int fds = check::descriptors();
-  const int tasks = threadsAtRest();
+  const int tasks = atRest(threads);
   for (int i = 0; i < 20; i++) {
     Case c;
     c.seed = static_cast<uint64_t>(i);
     CHECK_EQ(runCase(c), "");
   }
   CHECK_EQ(check::descriptors(), fds);
-  CHECK_EQ(threadsAtRest(), tasks);
+  CHECK_EQ(atRest(threads), tasks);
 }
