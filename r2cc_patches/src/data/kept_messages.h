@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -67,16 +68,22 @@ class KeptMessages {
   /// The receiver's kernel has all of it: no NIC can lose it any more, and the receiver saves it from a lane that it
   /// gives up (RecvConnection::rescue), for which it must not be larger than what it knows, nor too far ahead.
   bool confirmed(const Request& r, const std::vector<LanePtr>& lanes, uint64_t acked) const {
-    if (!possible_ || r.number >= acked + Fenced::kMasked) return false;
+    return lacking(r, lanes, acked) == 0;
+  }
+  /// How many bytes of it the receiver's kernel lacks; none: nobody can say.
+  std::optional<uint64_t> lacking(const Request& r, const std::vector<LanePtr>& lanes, uint64_t acked) const {
+    if (!possible_ || r.number >= acked + Fenced::kMasked) return {};
     // Of one that is larger than any before the receiver says nothing, nor of those behind it.
     for (uint64_t number = acked; number <= r.number; number++) {
-      if (requests_[number].size > largest_) return false;
+      if (requests_[number].size > largest_) return {};
     }
     const auto of = [&](const LanePtr& lane) { return lane->id == r.lane; };
     const auto lane = std::find_if(lanes.begin(), lanes.end(), of);
-    if (lane == lanes.end() || !(*lane)->tells || (*lane)->error) return false;
+    if (lane == lanes.end() || !(*lane)->tells || (*lane)->error) return {};
     const int64_t bytes = (*lane)->inner.ops->unconfirmed((*lane)->comm);
-    return bytes >= 0 && static_cast<uint64_t>(bytes) <= (*lane)->moved.load(std::memory_order_relaxed) - r.mark;
+    if (bytes < 0) return {};
+    const uint64_t behind = (*lane)->moved.load(std::memory_order_relaxed) - r.mark;
+    return static_cast<uint64_t>(bytes) - std::min(static_cast<uint64_t>(bytes), behind);
   }
   /// No copy below is needed.
   uint64_t first() const { return first_; }

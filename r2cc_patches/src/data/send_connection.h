@@ -13,6 +13,7 @@
 #include "data/ack_rule.h"
 #include "data/connection.h"
 #include "data/kept_messages.h"
+#include "data/lent_looks.h"
 #include "data/load.h"
 #include "data/send_window.h"
 #include "data/slot_credits.h"
@@ -225,7 +226,7 @@ class SendConnection final : public Connection {
   SlotCredits credits_;
   uint64_t toldFrom_ = 0;  // the first part of the message that NCCL was told of last
   bool toldLent_ = false;  // and whether its slot is lent
-  int64_t lookedAtLent_ = 0;
+  LentLooks lentLooks_;
   bool drives_ = false;  // copies go out again that NCCL no longer asks for: the engine does
   bool lingers_ = false;
   uint32_t lanesMade_ = 0;

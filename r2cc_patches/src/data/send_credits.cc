@@ -5,16 +5,11 @@
 #include <algorithm>
 
 namespace r2cc {
-namespace {
-constexpr uint64_t kStepsThatMatter = 4;  // of eight: with so many lent, the GPU may have to wait
-constexpr int64_t kLentLookNs = 50000;    // with fewer: a look is a system call
-}  // namespace
-
 /// Host memory alone: what NCCL sends from GPU memory may be the user's own buffer, which no head protects. Of a
 /// smaller message a copy costs no more.
 bool SendConnection::lends(const Request& head) const {
   if (!credits_.room() || head.mr == nullptr || !inHostMemory(head.mr)) return false;
-  return kept_.possible() && requests_.bytes(head) > kKeepLateBytes;
+  return kept_.possible() && requests_.bytes(head) > kKeepBytes;
 }
 
 uint64_t SendConnection::headAfter(uint64_t head) {
@@ -49,25 +44,26 @@ void SendConnection::passOldest() {
 /// The GPU may wait for slots: whether the receiver's kernel has what they hold, or a copy of ours by now.
 void SendConnection::lookAtLent() {
   const int64_t now = nowNs();
-  if (credits_.lentSteps() < kStepsThatMatter && now - lookedAtLent_ < kLentLookNs) return;
-  lookedAtLent_ = now;
+  if (!lentLooks_.due(credits_.lentSteps(), now)) return;
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned || over()) return;
-  const auto free = [&](Request& r) {
-    if (r.number < acked() || r.surety == Surety::Copy || r.surety == Surety::Kernel) return true;
-    if (r.state != RequestState::Released || !kept_.confirmed(r, lanes_, acked())) return false;
-    r.surety = Surety::Kernel;
-    return true;
-  };
   while (!credits_.empty()) {
     const SlotCredits::Told& told = credits_.oldest();
     for (uint64_t number = told.first; told.lent && number < told.end; number++) {
-      if (free(requests_[number])) continue;
-      lookForEndOf(requests_[number]);
-      return services_.fetchAcks();
+      Request& r = requests_[number];
+      if (r.number < acked() || r.surety == Surety::Copy || r.surety == Surety::Kernel) continue;
+      const bool sent = r.state == RequestState::Released;
+      const std::optional<uint64_t> lacking = sent ? kept_.lacking(r, lanes_, acked()) : std::nullopt;
+      if (lacking != 0) {
+        lentLooks_.lacks(number, lacking.value_or(0), now);
+        lookForEndOf(r);
+        return services_.fetchAcks();
+      }
+      r.surety = Surety::Kernel;
     }
     passOldest();
   }
+  lentLooks_.allThere(now);
 }
 
 /// NCCL takes the memory away. What of it was lent is copied: it was told that this is done. A lane that sends it again

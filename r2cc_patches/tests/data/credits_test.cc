@@ -5,6 +5,7 @@
 
 #include "budget.h"
 #include "check.h"
+#include "data/lent_looks.h"
 #include "data/slot_credits.h"
 #include "rig/rig.h"
 
@@ -85,15 +86,50 @@ TEST(net_credits_are_given_in_order_and_never_early) {
 
 /// "Done" says that the next operation may begin; the slot is free when the receiver has the message.
 TEST(net_credits_come_with_the_receivers_word) {
-  RigOptions options = lending();
-  options.confirms = false;
-  Rig rig(options);
-  Stream& s = begun(rig, kAll + 1);
-  lend(rig, s, rig.seen(Type::Freeze));
-  s.receiver->limit = kAll;
-  CHECK(Rig::within(kLimitNs, [&] { return s.sender->free() == kAll; }));
-  arriveAll(rig, s);
-  CHECK(rig.warnings().empty());
+  for (const size_t bytes : {kKeepBytes + 4096, kLarge}) {  // the first would have been copied late
+    RigOptions options = lending();
+    options.bytes = bytes;
+    options.confirms = false;
+    Rig rig(options);
+    Stream& s = begun(rig, kAll + 1);
+    lend(rig, s, rig.seen(Type::Freeze));
+    s.receiver->limit = kAll;
+    CHECK(Rig::within(kLimitNs, [&] { return s.sender->free() == kAll; }));
+    arriveAll(rig, s);
+    CHECK(rig.warnings().empty());
+  }
+}
+
+/// A look is a system call: the next one comes when the rest should be there, not sooner, nor much later.
+TEST(net_credits_are_looked_for_when_they_should_be_there) {
+  LentLooks looks;
+  const uint64_t many = LentLooks::kStepsThatMatter, few = many - 1;
+  int64_t now = msToNs(5);
+  CHECK(looks.due(many, now) && looks.due(few, now));
+  looks.lacks(7, 60'000, now);  // no rate is known
+  CHECK(!looks.due(many, now + LentLooks::kLeastNs - 1));
+  CHECK(looks.due(many, now + LentLooks::kLeastNs));
+  now += usToNs(20);
+  looks.lacks(7, 40'000, now);  // 1 ns a byte
+  CHECK(!looks.due(many, now + usToNs(40) - 1));
+  CHECK(looks.due(many, now + usToNs(40)));
+  CHECK(!looks.due(few, now + LentLooks::kRestNs - 1));  // nobody waits for these
+  CHECK(looks.due(few, now + LentLooks::kRestNs));
+  now += usToNs(40);
+  looks.allThere(now);
+  CHECK(looks.due(many, now));
+  CHECK(!looks.due(few, now + LentLooks::kRestNs - 1));
+  looks.lacks(8, 30'000, now);  // the rate is remembered
+  CHECK(!looks.due(many, now + usToNs(30) - 1));
+  CHECK(looks.due(many, now + usToNs(30)));
+  for (int64_t pause = usToNs(60); pause < 4 * LentLooks::kMostNs; pause *= 2) {  // nothing moves
+    now += LentLooks::kMostNs;
+    looks.lacks(8, 30'000, now);
+    CHECK(!looks.due(many, now + std::min(pause, LentLooks::kMostNs) - 1));
+    CHECK(looks.due(many, now + std::min(pause, LentLooks::kMostNs)));
+  }
+  looks.lacks(9, 0, now);  // nobody can say
+  CHECK(looks.due(many, now + LentLooks::kLeastNs));
 }
 
 /// A receiver's kernel that has it is enough, as it gives nothing back.
