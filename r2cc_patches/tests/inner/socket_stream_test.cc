@@ -1,6 +1,7 @@
 // A peer of the fork's socket transport that stops in the middle of a message, wherever that is: nobody waits in a call
 // for the rest. Over loopback, with an end that says what the test likes.
 #include <arpa/inet.h>
+#include <linux/tcp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -122,7 +123,8 @@ ncclResult_t endAfter(const std::vector<uint8_t>& message, size_t bytes, bool re
 /// A sending comm whose other end is a plain socket that reads when the test says so.
 class Sender {
  public:
-  Sender() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  /// `lane`: one of ours, as in every mode but stock's.
+  explicit Sender(bool lane) : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     InnerHandle handle{};
     void* other = nullptr;
     CHECK_EQ(socketNet().net->listen(nullptr, 0, handle.data(), &other), ncclSuccess);
@@ -145,6 +147,7 @@ class Sender {
     peer_ = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     std::vector<uint8_t> greeting(kGreeting);
     CHECK(spin(kLimitNs, [&] { return recv(peer_, greeting.data(), kGreeting, 0) == kGreeting; }));
+    if (lane && comm_ != nullptr) r2ccNetSocketOps.tune(comm_);
   }
   ~Sender() {
     if (comm_ != nullptr) r2ccNetSocketOps.fence(comm_), (void)socketNet().net->closeSend(comm_);
@@ -176,6 +179,13 @@ class Sender {
     const ssize_t got = recv(peer_, out.data(), out.size(), 0);
     out.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
     return out;
+  }
+  /// How many packets with data came there so far.
+  unsigned packets() const {
+    tcp_info info{};
+    socklen_t size = sizeof(info);
+    CHECK_EQ(getsockopt(peer_, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+    return info.tcpi_data_segs_in;
   }
   void leave() {
     if (peer_ >= 0) close(peer_);
@@ -239,32 +249,75 @@ TEST(net_stream_ends_in_the_middle) {
   }
 }
 
+/// Stock's sockets make two packets of a message whose data does not go with its size, and a lane one: the bytes are
+/// the same.
+TEST(net_stream_of_a_lane_is_one_packet_a_message) {
+  const Watchdog watchdog;
+  for (const bool lane : {false, true}) {
+    Sender sender(lane);
+    std::vector<uint8_t> message = numbered(1000, 7), expected = framed(message), heard;
+    const unsigned before = sender.packets();
+    void* request = nullptr;
+    CHECK(sender.send(message, &request));
+    CHECK(spin(kLimitNs, [&] {
+      const std::vector<uint8_t> more = sender.read();
+      heard.insert(heard.end(), more.begin(), more.end());
+      return heard.size() >= expected.size();
+    }));
+    CHECK(heard == expected);
+    CHECK_EQ(sender.packets() - before, lane ? 1u : 2u);
+  }
+}
+
 /// Nor for a receiver that reads nothing: of a message's beginning, what fits into the kernel is sent, and sent once.
 TEST(net_stream_of_a_reader_that_stalls) {
   constexpr int kStalls = 8;
   const Watchdog watchdog;
-  Sender sender;
-  std::vector<uint8_t> expected, heard;
-  const auto hear = [&] {
-    const std::vector<uint8_t> more = sender.read();
-    heard.insert(heard.end(), more.begin(), more.end());
-  };
-  std::vector<std::unique_ptr<std::vector<uint8_t>>> messages;
-  for (int stalls = 0; stalls < kStalls;) {
-    const size_t bytes = messages.size() % 8 == 0 ? 1000 + 37 * static_cast<size_t>(stalls) : kInline;
-    messages.push_back(std::make_unique<std::vector<uint8_t>>(numbered(bytes, static_cast<uint8_t>(stalls))));
-    const std::vector<uint8_t> wire = framed(*messages.back());
-    expected.insert(expected.end(), wire.begin(), wire.end());
-    void* request = nullptr;
-    if (sender.send(*messages.back(), &request)) continue;
-    stalls++;
+  for (const bool lane : {false, true}) {
+    Sender sender(lane);
+    std::vector<uint8_t> expected, heard;
+    const auto hear = [&] {
+      const std::vector<uint8_t> more = sender.read();
+      heard.insert(heard.end(), more.begin(), more.end());
+    };
+    std::vector<std::unique_ptr<std::vector<uint8_t>>> messages;
+    for (int stalls = 0; stalls < kStalls;) {
+      const size_t bytes = messages.size() % 8 == 0 ? 1000 + 37 * static_cast<size_t>(stalls) : kInline;
+      messages.push_back(std::make_unique<std::vector<uint8_t>>(numbered(bytes, static_cast<uint8_t>(stalls))));
+      const std::vector<uint8_t> wire = framed(*messages.back());
+      expected.insert(expected.end(), wire.begin(), wire.end());
+      void* request = nullptr;
+      if (sender.send(*messages.back(), &request)) continue;
+      stalls++;
+      CHECK(spin(kLimitNs, [&] {
+        hear();
+        return Sender::test(request, 0) != 0;
+      }));
+    }
     CHECK(spin(kLimitNs, [&] {
       hear();
-      return Sender::test(request, 0) != 0;
+      return heard.size() >= expected.size();
     }));
+    CHECK(heard == expected);
   }
+}
+
+/// However little of a message the kernel takes at a time.
+TEST(net_stream_of_a_lane_whose_reader_takes_little) {
+  const Watchdog watchdog;
+  Sender sender(true);
+  std::vector<uint8_t> message = numbered(size_t{4} << 20, 11), expected = framed(message), heard;
+  message.back() = expected.back() = 1;
+  void* request = nullptr;
+  CHECK(!sender.send(message, &request));
   CHECK(spin(kLimitNs, [&] {
-    hear();
+    const std::vector<uint8_t> more = sender.read();
+    heard.insert(heard.end(), more.begin(), more.end());
+    return Sender::test(request, 0) != 0;
+  }));
+  CHECK(spin(kLimitNs, [&] {
+    const std::vector<uint8_t> more = sender.read();
+    heard.insert(heard.end(), more.begin(), more.end());
     return heard.size() >= expected.size();
   }));
   CHECK(heard == expected);
@@ -272,10 +325,14 @@ TEST(net_stream_of_a_reader_that_stalls) {
 
 TEST(net_stream_of_a_reader_that_leaves) {
   const Watchdog watchdog;
-  Sender sender;
-  std::vector<uint8_t> message = numbered(kInline, 9);
-  void* request = nullptr;
-  while (sender.send(message, &request)) continue;
-  sender.leave();
-  CHECK_EQ(Sender::test(request, kLimitNs), -1);
+  for (const bool lane : {false, true}) {
+    for (const size_t bytes : {kInline, kLarge}) {
+      Sender sender(lane);
+      std::vector<uint8_t> message = numbered(bytes, 9);
+      void* request = nullptr;
+      while (sender.send(message, &request)) continue;
+      sender.leave();
+      CHECK_EQ(Sender::test(request, kLimitNs), -1);
+    }
+  }
 }
