@@ -12,11 +12,15 @@ namespace r2cc {
 /// One a connection; NCCL's progress thread alone.
 class LentLooks {
  public:
-  static constexpr uint64_t kStepsThatMatter = 4;  // of eight: with so many lent, the GPU may have to wait
+  // With so many lent the GPU may have to wait; with all it does.
+  static constexpr uint64_t kStepsThatMatter = 4, kAllSteps = 8;
   static constexpr int64_t kLeastNs = usToNs(20), kMostNs = usToNs(100), kRestNs = msToNs(1);
 
   /// `steps` of NCCL's are lent.
-  bool due(uint64_t steps, int64_t now) const { return now >= (steps < kStepsThatMatter ? last_ + kRestNs : next_); }
+  bool due(uint64_t steps, int64_t now) const {
+    if (steps >= kAllSteps) return now >= std::min(next_, last_ + kLeastNs);
+    return now >= (steps < kStepsThatMatter ? last_ + kRestNs : next_);
+  }
   /// A look showed that all is there.
   void allThere(int64_t now) { last_ = now; }
   /// Of message `number`, the oldest that is lent, the receiver's kernel lacks so many bytes; 0: nobody can say. The

@@ -128,6 +128,8 @@ TEST(net_credits_are_looked_for_when_they_should_be_there) {
     CHECK(!looks.due(many, now + std::min(pause, LentLooks::kMostNs) - 1));
     CHECK(looks.due(many, now + std::min(pause, LentLooks::kMostNs)));
   }
+  CHECK(!looks.due(LentLooks::kAllSteps, now + LentLooks::kLeastNs - 1));  // the GPU waits
+  CHECK(looks.due(LentLooks::kAllSteps, now + LentLooks::kLeastNs));
   looks.lacks(9, 0, now);  // nobody can say
   CHECK(looks.due(many, now + LentLooks::kLeastNs));
 }
