@@ -16,6 +16,7 @@ import os
 import subprocess
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,14 +54,17 @@ def build_s() -> float:
 
 
 def command_s(*words: str) -> float:
-    """BuildError with the last lines where it fails."""
+    """Shows what it says as it says it. BuildError with the last lines where it fails."""
     started = time.perf_counter()
-    done = subprocess.run(
-        words, check=False, cwd=checkout().root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    if done.returncode != 0:
-        last = " | ".join(done.stdout.strip().splitlines()[-LAST:])
-        raise BuildError(f"{' '.join(words)} ended with {done.returncode}: {last}", "run it alone")
+    last: deque[str] = deque(maxlen=LAST)
+    with subprocess.Popen(
+        words, cwd=checkout().root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as child:
+        for line in child.stdout or ():
+            click.echo(line, nl=False, err=True)
+            last.extend([line.strip()] if line.strip() else [])
+    if child.returncode != 0:
+        raise BuildError(f"{' '.join(words)} ended with {child.returncode}: {' | '.join(last)}", "run it alone")
     return time.perf_counter() - started
 
 

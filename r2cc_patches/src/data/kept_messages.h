@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -70,18 +69,19 @@ class KeptMessages {
   bool confirmed(const Request& r, const std::vector<LanePtr>& lanes, uint64_t acked) const {
     return lacking(r, lanes, acked) == 0;
   }
-  /// How many bytes of it the receiver's kernel lacks; none: nobody can say.
-  std::optional<uint64_t> lacking(const Request& r, const std::vector<LanePtr>& lanes, uint64_t acked) const {
-    if (!possible_ || r.number >= acked + Fenced::kMasked) return {};
+  /// How many bytes of it the receiver's kernel lacks; kNobodyKnows where that cannot be said.
+  static constexpr uint64_t kNobodyKnows = UINT64_MAX;
+  uint64_t lacking(const Request& r, const std::vector<LanePtr>& lanes, uint64_t acked) const {
+    if (!possible_ || r.number >= acked + Fenced::kMasked) return kNobodyKnows;
     // Of one that is larger than any before the receiver says nothing, nor of those behind it.
     for (uint64_t number = acked; number <= r.number; number++) {
-      if (requests_[number].size > largest_) return {};
+      if (requests_[number].size > largest_) return kNobodyKnows;
     }
     const auto of = [&](const LanePtr& lane) { return lane->id == r.lane; };
     const auto lane = std::find_if(lanes.begin(), lanes.end(), of);
-    if (lane == lanes.end() || !(*lane)->tells || (*lane)->error) return {};
+    if (lane == lanes.end() || !(*lane)->tells || (*lane)->error) return kNobodyKnows;
     const int64_t bytes = (*lane)->inner.ops->unconfirmed((*lane)->comm);
-    if (bytes < 0) return {};
+    if (bytes < 0) return kNobodyKnows;
     const uint64_t behind = (*lane)->moved.load(std::memory_order_relaxed) - r.mark;
     return static_cast<uint64_t>(bytes) - std::min(static_cast<uint64_t>(bytes), behind);
   }

@@ -53,9 +53,9 @@ void SendConnection::lookAtLent() {
       Request& r = requests_[number];
       if (r.number < acked() || r.surety == Surety::Copy || r.surety == Surety::Kernel) continue;
       const bool sent = r.state == RequestState::Released;
-      const std::optional<uint64_t> lacking = sent ? kept_.lacking(r, lanes_, acked()) : std::nullopt;
+      const uint64_t lacking = sent ? kept_.lacking(r, lanes_, acked()) : KeptMessages::kNobodyKnows;
       if (lacking != 0) {
-        lentLooks_.lacks(number, lacking.value_or(0), now);
+        lentLooks_.lacks(number, lacking == KeptMessages::kNobodyKnows ? 0 : lacking, now);
         lookForEndOf(r);
         return services_.fetchAcks();
       }
