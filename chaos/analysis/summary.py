@@ -109,8 +109,8 @@ def arm_entry(name: str, runs: Mapping[str, Sequence[Run]], experiment: Experime
     metrics: list[Metric] = []
     checks: list[Check] = []
     if name != verdict.BASELINE and runs.get(verdict.BASELINE):
-        metrics, checks = verdict.compare_with_stock(own, runs[verdict.BASELINE], hypothesis)
-    checks = verdict.median_checks(own, hypothesis, MODES[name]) + checks
+        metrics, checks = verdict.compare_with_stock(own, runs[verdict.BASELINE], hypothesis, experiment.repeats)
+    checks = verdict.median_checks(own, hypothesis, MODES[name], experiment.repeats) + checks
     expect = next(a.expect for n, a in experiment.arms.items() if n == name)
     judged = verdict.arm_verdict(own, checks)
     arm = Arm(name, MODES[name], expect, judged, None, list(own), metrics, checks)

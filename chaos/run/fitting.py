@@ -4,9 +4,10 @@ keeps time to react; bytes and chunks shrink with it, so that everything takes a
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from chaos.analysis.rundata import read_run
 from chaos.analysis.void import cpu_busy
@@ -30,6 +31,10 @@ BUSY_WANTED, BUSY_MOST = 0.50, 0.58
 PROBE_S, MOST_PROBES = 1, 4
 OTHERS_S, OTHERS_MOST = 0.3, 0.3
 GRAIN = 4096
+STALL = "stall_ms_max"
+STEADY_GBIT = 0.25
+"""What two cores of our own carry. The limit on a stall is for them: on a slower machine all that the CPU does for a
+failover takes as much longer."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +67,25 @@ def names_no_rate(experiment: Experiment) -> bool:
 
 
 def at_rate(experiment: Experiment, rate_gbit: float) -> Experiment:
-    """The experiment on NICs of `rate_gbit`, its sizes in proportion."""
+    """The experiment on NICs of `rate_gbit`, its sizes in proportion; and the limit on a stall, below STEADY_GBIT."""
     workload = experiment.workload
     assert isinstance(workload, Bench)
     sizes = {"bytes": _scaled(workload.bytes, rate_gbit), "chunk_bytes": _scaled(workload.chunk_bytes, rate_gbit)}
     topology = topology_of(experiment).model_copy(update={"rate_gbit": rate_gbit})
     written = topology.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"rate_gbit": rate_gbit}
-    return experiment.model_copy(update={"topology": written, "workload": workload.model_copy(update=sizes)})
+    slower = max(1.0, STEADY_GBIT / rate_gbit)
+    hypothesis = experiment.hypothesis.model_copy(update=_longer(experiment.hypothesis.model_dump(), slower))
+    arms = {
+        name: arm.model_copy(update={"hypothesis": arm.hypothesis | _longer(arm.hypothesis, slower)})
+        for name, arm in experiment.arms.items()
+    }
+    changed = {"topology": written, "workload": workload.model_copy(update=sizes)}
+    return experiment.model_copy(update={**changed, "hypothesis": hypothesis, "arms": arms})
+
+
+def _longer(hypothesis: Mapping[str, Any], slower: float) -> dict[str, float]:
+    limit = hypothesis.get(STALL)
+    return {} if limit is None else {STALL: round(limit * slower, 1)}
 
 
 def _scaled(size: int, rate_gbit: float) -> int:
@@ -96,7 +113,11 @@ def fitted(experiment: Experiment, arms: Sequence[str], bench: Benches, say: Cal
                 break
             rate = probe.next_rate()
     say(f"NICs of {rate:g} Gbit/s; bytes and chunks in proportion")
-    return at_rate(experiment, rate)
+    found = at_rate(experiment, rate)
+    limit = found.hypothesis.stall_ms_max
+    if limit is not None and limit != experiment.hypothesis.stall_ms_max:
+        say(f"a slow machine, or one that is busy: a stall may take {limit:g} ms here")
+    return found
 
 
 def _others() -> float:

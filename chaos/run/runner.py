@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any
 
 from chaos.analysis.model import Summary
 from chaos.analysis.summary import summarize
+from chaos.analysis.verdict import undecided
 from chaos.experiment.file import dump
 from chaos.experiment.model import MODES, Experiment
 from chaos.experiment.planned import planned_faults
@@ -64,22 +65,9 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
     _begin(experiment, request, out)
     stop: tuple[str, bool] | None = None
     bed_name = request.bed
-    with Journal(out.journal) as journal:
-        journal.told = display.line
-        try:
-            with terminable(), request.open_bed() as bed, display:
-                bed_name = bed.name
-                trace = out.raw if request.trace else None
-                by = {"launcher": request.launcher, "python": request.python}
-                for plan in plans(experiment, request.arms, bed, request.bench, trace, **by):
-                    display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.measured)
-                    run_one(plan, bed, journal, out=out, display=display)
-                    traces.fetch(plan, bed, out.raw)
-        except KeyboardInterrupt:
-            stop = ("interrupted; everything was rolled back", True)
-        except (R2ccError, OSError) as error:
-            stop = (str(error), False)
-        summary = summarize(
+
+    def summary_of() -> Summary:
+        return summarize(
             read(out.journal),
             experiment,
             request.arms,
@@ -90,10 +78,44 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
             failure=stop and stop[0],
             interrupted=bool(stop and stop[1]),
         )
+
+    with Journal(out.journal) as journal:
+        journal.told = display.line
+        try:
+            with terminable(), request.open_bed() as bed, display:
+                bed_name = bed.name
+                for run_index in _repeats(experiment, summary_of, display):
+                    of = max(experiment.repeats, run_index + 1)
+                    for plan in _turn(experiment, request, bed, out, run_index):
+                        display.run_started(plan.arm, plan.run, of, experiment.workload.measured)
+                        run_one(plan, bed, journal, out=out, display=display)
+                        traces.fetch(plan, bed, out.raw)
+        except KeyboardInterrupt:
+            stop = ("interrupted; everything was rolled back", True)
+        except (R2ccError, OSError) as error:
+            stop = (str(error), False)
+        summary = summary_of()
         journal.enter("-", 0)
         journal.write("verdict", verdict=summary.verdict, exit_code=summary.exit_code, reasons=summary.reasons)
     out.write_json("summary.json", summary)
     return summary
+
+
+def _repeats(experiment: Experiment, judged: Callable[[], Summary], display: Display) -> Iterator[int]:
+    """Each repeat that was asked for; where medians are judged and leave it open, as many more at most."""
+    yield from range(experiment.repeats)
+    for more in range(experiment.repeats, 2 * experiment.repeats):
+        if experiment.hypothesis.times == "each" or not undecided(judged().arms, experiment.hypothesis_of):
+            return
+        display.note("this machine is busy or uneven, so that the runs do not agree: each arm runs once more")
+        yield more
+
+
+def _turn(experiment: Experiment, request: Request, bed: Bed, out: RunDir, run_index: int) -> list[Plan]:
+    """Every arm once."""
+    trace = out.raw if request.trace else None
+    by = {"launcher": request.launcher, "python": request.python}
+    return plans(experiment, request.arms, bed, request.bench, trace, runs=[run_index], **by)
 
 
 def _begin(experiment: Experiment, request: Request, out: RunDir) -> None:
@@ -113,12 +135,14 @@ def plans(
     bench: Benches,
     trace: Path | None = None,
     *,
+    runs: Sequence[int] | None = None,
     launcher: str = launch.DIRECT,
     python: str = launch.PYTHON,
 ) -> list[Plan]:
     """Every repeat of every arm in the order in which they run: A B A B, so that a machine growing slow slows all.
 
-    `trace`: the directory under which flight recorders write their dumps (`r2cc trace` reads them); None: no dumps.
+    `runs`: these repeats alone. `trace`: the directory under which flight recorders write their dumps (`r2cc trace`
+    reads them); None: no dumps.
     """
     nics = by_host(bed.nics)
     hosts = [host for host in bed.hosts if host in nics]
@@ -155,7 +179,8 @@ def plans(
             foreign=foreign,
         )
 
-    return [plan(arm, run) for run in range(experiment.repeats) for arm in arms]
+    wanted = range(experiment.repeats) if runs is None else runs
+    return [plan(arm, run) for run in wanted for arm in arms]
 
 
 def _network(bed: Bed) -> Json:

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -114,6 +114,30 @@ def test_arms_are_interleaved_and_told_apart_in_the_journal(tmp_path: Path) -> N
     assert {line["run"] for line in ran.events("iteration") if line["arm"] == "stock"} == {0, 1}
     modes = {line["arm"]: line["env"]["R2CC_MODE"] for line in ran.events("command") if line.get("name") == "rank0"}
     assert modes == {"stock": "0", "migrate": "1"}
+
+
+@pytest.mark.parametrize(
+    ("busy_until", "runs", "verdict"), [(1, 2, "holds"), (2, 3, "holds"), (9, 4, "void"), (0, 2, "holds")]
+)
+def test_more_repeats_where_a_busy_machine_leaves_the_medians_open(
+    tmp_path: Path, busy_until: int, runs: int, verdict: str
+) -> None:
+    """Two repeats asked for: one void leaves half of them, two leave none; as many more at most are run."""
+
+    class Busy(ScriptedBench):
+        started = 0
+
+        def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
+            Busy.started += cpu
+            return ScriptedBench(cpu=0.95 if Busy.started <= busy_until else 0.4).sampler(nics, cpu=cpu)
+
+    exp = experiment(repeats=2)
+    exp = exp.model_copy(update={"hypothesis": exp.hypothesis.model_copy(update={"times": "median"})})
+    ran = execute(tmp_path, exp, Busy())
+    assert ran.summary["verdict"] == verdict
+    assert [line["run"] for line in ran.events("run_start")] == list(range(runs))
+    assert ran.shown.count("each arm runs once more") == runs - 2
+    assert all(f"run {run + 1} of {max(2, run + 1)}, 12 iterations" in ran.shown for run in range(runs))
 
 
 def test_flap_strikes_as_often_as_asked(tmp_path: Path) -> None:

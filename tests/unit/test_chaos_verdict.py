@@ -9,7 +9,7 @@ import pytest
 
 from chaos.analysis.model import Arm, Check, Outcome
 from chaos.analysis.summary import grouped, summarize
-from chaos.analysis.verdict import check, combine, overall
+from chaos.analysis.verdict import check, combine, overall, undecided
 from chaos.experiment.model import Experiment
 from harness.facts.environment import Hardware
 from harness.schemas import plain, problems
@@ -209,6 +209,9 @@ def test_of_samples_each_hosts_first_and_last_are_kept_with_their_times() -> Non
     assert last["nics"] == {"eth0": counters[4], "eth1": counters[2]}
 
 
+REPEATED = literal.EXPERIMENT.replace("hypothesis:\n", "repeats: 3\nhypothesis:\n  times: median\n")
+
+
 def repeated(slow: int = 0, void: int = 0) -> list[literal.Line]:
     """Three repeats of both arms: migrate's first `slow` have an outlier, its last `void` a busy machine."""
     lines = []
@@ -227,11 +230,44 @@ def repeated(slow: int = 0, void: int = 0) -> list[literal.Line]:
 )  # fmt: skip
 def test_times_of_each_repeat_or_their_median(slow: int, void: int, each: str, median: str) -> None:
     for times, expected in (("each", each), ("median", median)):
-        experiment = literal.loads(
-            literal.EXPERIMENT.replace("hypothesis:\n", f"hypothesis:\n  times: {times}\n"), literal.Path("x.yaml")
-        )
+        experiment = literal.loads(REPEATED.replace("times: median", f"times: {times}"), literal.Path("x.yaml"))
         whole = summary(repeated(slow, void), experiment=experiment)
         assert arm(whole, "stock")["as_expected"] is True
         assert arm(whole, "migrate")["verdict"] == expected, times
         if times == "median":  # as docs/howto/python.md says of `run.summary()`
             assert [run["verdict"] for run in arm(whole, "migrate")["runs"]] == ["holds"] * 3
+
+
+def test_half_of_the_repeats_asked_for_are_enough() -> None:
+    """Six runs where three were asked for: two that count are."""
+    experiment = literal.loads(REPEATED, literal.Path("x.yaml"))
+    more = [{**line, "run": line["run"] + 3} for line in repeated(void=2)]
+    assert arm(summary(repeated(void=3) + more, experiment=experiment), "migrate")["verdict"] == "void"
+    assert arm(summary(repeated(void=2) + more, experiment=experiment), "migrate")["verdict"] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("slow", "void", "open_"),
+    [(0, 0, False), (1, 1, True), (2, 0, True), (3, 0, False), (0, 2, True), (0, 1, False)],
+)
+def test_what_more_repeats_may_settle(slow: int, void: int, open_: bool) -> None:
+    """Two slow of three: the median is over its limit, one repeat is not. All three: so it is."""
+    experiment = literal.loads(REPEATED, literal.Path("x.yaml"))
+    kept = {"bed": "lab", "hardware": HARDWARE, "build_id": "b"}
+    whole = summarize(repeated(slow, void), experiment, ("stock", "migrate"), **kept)  # type: ignore[arg-type]
+    assert undecided(whole.arms, experiment.hypothesis_of) is open_
+    wrong = spoil(repeated(slow, void), "iteration", "migrate", wrong_elements=1)
+    whole = summarize(wrong, experiment, ("stock", "migrate"), **kept)  # type: ignore[arg-type]
+    assert not undecided(whole.arms, experiment.hypothesis_of), "wrong is wrong, however often"
+
+
+@pytest.mark.parametrize(("slower", "expected"), [(0, "holds"), (1, "holds"), (2, "void"), (3, "deviated")])
+def test_a_ratio_over_its_limit_by_some_pairs_alone_is_void(slower: int, expected: str) -> None:
+    """Healthy iterations of 102 ms instead of 100 in so many of three repeats, where 1 % is allowed."""
+    lines: list[literal.Line] = []
+    for run in range(3):
+        took = [102 if ms == 100 and run < slower else ms for ms in literal.MIGRATE_MS]
+        lines += literal.lines("stock", run) + literal.lines("migrate", run, durations=took)
+    for text, wanted in ((REPEATED, expected), (literal.EXPERIMENT, "holds" if slower < 2 else "deviated")):
+        whole = summary(lines, experiment=literal.loads(text, literal.Path("x.yaml")))
+        assert outcomes(whole, "migrate")["healthy_ratio"] == wanted
