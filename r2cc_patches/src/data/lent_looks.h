@@ -14,13 +14,15 @@ class LentLooks {
  public:
   // With so many lent the GPU may have to wait; with all it does.
   static constexpr uint64_t kStepsThatMatter = 4, kAllSteps = 8;
-  static constexpr int64_t kLeastNs = usToNs(20), kMostNs = usToNs(100), kRestNs = msToNs(1);
+  static constexpr int64_t kLeastNs = usToNs(20), kMostNs = usToNs(100);
 
   /// `steps` of NCCL's are lent.
   bool due(uint64_t steps, int64_t now) const {
     if (steps >= kAllSteps) return now >= std::min(next_, last_ + kLeastNs);
-    return now >= (steps < kStepsThatMatter ? last_ + kRestNs : next_);
+    return now >= (steps < kStepsThatMatter ? last_ + kMostNs : next_);  // till then they count as on their way
   }
+  /// The GPU waits, and only the receiver's own word says that a slot is free.
+  bool blind(uint64_t steps) const { return steps >= kAllSteps && lacking_ == 0; }
   /// A look showed that all is there.
   void allThere(int64_t now) { last_ = now; }
   /// Of message `number`, the oldest that is lent, the receiver's kernel lacks so many bytes; 0: nobody can say. The
@@ -29,8 +31,9 @@ class LentLooks {
     const bool again = number == number_;
     const uint64_t came = again && bytes < lacking_ ? lacking_ - bytes : 0;
     if (came > 0) nsPerByte_ = static_cast<double>(now - last_) / static_cast<double>(came);
-    pause_ = again && came == 0 ? 2 * pause_ : static_cast<int64_t>(nsPerByte_ * static_cast<double>(bytes));
-    pause_ = std::clamp(pause_, kLeastNs, kMostNs);
+    const double wanted =
+        again && came == 0 ? 2 * static_cast<double>(pause_) : nsPerByte_ * static_cast<double>(bytes);
+    pause_ = std::max(kLeastNs, static_cast<int64_t>(std::min(wanted, static_cast<double>(kMostNs))));
     number_ = number, lacking_ = bytes;
     last_ = now, next_ = now + pause_;
   }

@@ -44,7 +44,11 @@ void SendConnection::passOldest() {
 /// The GPU may wait for slots: whether the receiver's kernel has what they hold, or a copy of ours by now.
 void SendConnection::lookAtLent() {
   const int64_t now = nowNs();
-  if (!lentLooks_.due(credits_.lentSteps(), now)) return;
+  const uint64_t steps = credits_.lentSteps();
+  if (!lentLooks_.due(steps, now)) {
+    if (lentLooks_.blind(steps)) services_.fetchAcks();  // as often as that allows
+    return;
+  }
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned || over()) return;
   while (!credits_.empty()) {

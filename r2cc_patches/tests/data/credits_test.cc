@@ -113,12 +113,12 @@ TEST(net_credits_are_looked_for_when_they_should_be_there) {
   looks.lacks(7, 40'000, now);  // 1 ns a byte
   CHECK(!looks.due(many, now + usToNs(40) - 1));
   CHECK(looks.due(many, now + usToNs(40)));
-  CHECK(!looks.due(few, now + LentLooks::kRestNs - 1));  // nobody waits for these
-  CHECK(looks.due(few, now + LentLooks::kRestNs));
+  CHECK(!looks.due(few, now + LentLooks::kMostNs - 1));  // nobody waits for these
+  CHECK(looks.due(few, now + LentLooks::kMostNs));
   now += usToNs(40);
   looks.allThere(now);
   CHECK(looks.due(many, now));
-  CHECK(!looks.due(few, now + LentLooks::kRestNs - 1));
+  CHECK(!looks.due(few, now + LentLooks::kMostNs - 1));
   looks.lacks(8, 30'000, now);  // the rate is remembered
   CHECK(!looks.due(many, now + usToNs(30) - 1));
   CHECK(looks.due(many, now + usToNs(30)));
@@ -130,8 +130,16 @@ TEST(net_credits_are_looked_for_when_they_should_be_there) {
   }
   CHECK(!looks.due(LentLooks::kAllSteps, now + LentLooks::kLeastNs - 1));  // the GPU waits
   CHECK(looks.due(LentLooks::kAllSteps, now + LentLooks::kLeastNs));
+  CHECK(!looks.blind(LentLooks::kAllSteps));
   looks.lacks(9, 0, now);  // nobody can say
   CHECK(looks.due(many, now + LentLooks::kLeastNs));
+  CHECK(looks.blind(LentLooks::kAllSteps) && !looks.blind(many));
+  looks.lacks(10, 2, now);
+  now += msToNs(3'600'000);
+  looks.lacks(10, 1, now);  // an hour a byte
+  looks.lacks(11, 1ull << 40, now);
+  CHECK(!looks.due(many, now + LentLooks::kLeastNs - 1));
+  CHECK(looks.due(many, now + LentLooks::kMostNs));
 }
 
 /// A receiver's kernel that has it is enough, as it gives nothing back.
