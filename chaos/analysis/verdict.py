@@ -5,7 +5,7 @@ Correctness (`exact`, `completes`) is always judged. Figures of a void run are n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from chaos.analysis.bounds import BALANCE, MIGRATE
@@ -13,10 +13,11 @@ from chaos.analysis.figures import metric
 from chaos.analysis.identical import DIGEST, identical, why
 from chaos.analysis.model import DEVIATED, FAILED, HOLDS, VOID, Arm, Check, FaultFigures, Metric, Outcome, Run, Verdict
 from chaos.analysis.moves import unmentioned
-from chaos.analysis.stats import median
+from chaos.analysis.stats import median, median_error
 from chaos.experiment.model import Hypothesis
 
 BASELINE = "stock"
+RATIO = "healthy_ratio"
 BOUNDED = (MIGRATE, BALANCE)
 """Modes that have a bound to be compared with."""
 
@@ -79,23 +80,18 @@ def times(run: Run, hypothesis: Hypothesis, mode: int) -> dict[str, tuple[float 
 
 def median_checks(runs: Sequence[Run], hypothesis: Hypothesis, mode: int, asked: int) -> list[Check]:
     """The same over all repeats that are not void, by their medians; void when fewer are left than half of those that
-    were asked for."""
+    were asked for, and where fewer than half of them have the figure."""
     if hypothesis.times == "each" or not runs:
         return []
     valid = [run for run in runs if not run.void]
     void = 2 * len(valid) < min(asked, len(runs))
     found = [times(run, hypothesis, mode) for run in valid or runs]
-    names = list(dict.fromkeys(name for each in found for name in each))
-    return [
-        check(
-            name,
-            _median([each[name][0] for each in found if name in each]),
-            _median([each[name][1] for each in found if name in each]),
-            "ms",
-            void=void,
-        )
-        for name in names
-    ]
+    checks = []
+    for name in dict.fromkeys(name for each in found for name in each):
+        values, limits = zip(*(each[name] for each in found if name in each), strict=True)
+        unknown = 2 * sum(value is None for value in values) > len(values)
+        checks.append(check(name, _median(values), _median(limits), "ms", void=void or unknown))
+    return checks
 
 
 def _on_moves(run: Run, hypothesis: Hypothesis) -> list[Check]:
@@ -173,15 +169,17 @@ def compare_with_stock(
     memory = _median([_less(a.metric("rank_memory"), b.metric("rank_memory")) for a, b in pairs])
     limits = (hypothesis.healthy_ratio_max, hypothesis.memory_over_stock_bytes_max)
     metrics = [
-        metric("healthy_ratio", "ratio", size, ratio, limits[0]),
+        metric(RATIO, "ratio", size, ratio, limits[0]),
         metric("rank_memory_over_stock", "bytes", size, memory, limits[1]),
     ]
     checks = []
     if limits[0] is not None:
-        # A limit of 1 % is below what a busy machine varies by: it is exceeded where every pair of repeats says so.
-        kept = any(each is not None and each <= limits[0] for each in ratios)
-        split = hypothesis.times == "median" and kept and ratio is not None and ratio > limits[0]
-        checks.append(check("healthy_ratio", ratio, limits[0], "ratio", void=void or split))
+        # A limit of 1 % may be less than what a busy machine varies by.
+        over = 0.0 if ratio is None else ratio - limits[0]
+        unclear = hypothesis.times == "median" and 0 < over <= median_error(
+            [each for each in ratios if each is not None]
+        )
+        checks.append(check(RATIO, ratio, limits[0], "ratio", void=void or unclear))
     if limits[1] is not None:
         checks.append(check("rank_memory_over_stock", memory, limits[1], "bytes"))
     if hypothesis.identical is not None:
@@ -198,7 +196,7 @@ def _less(value: float | None, base: float | None) -> float | None:
     return value - base if value is not None and base is not None else None
 
 
-def _median(values: list[float | None]) -> float | None:
+def _median(values: Sequence[float | None]) -> float | None:
     return median([value for value in values if value is not None])
 
 
@@ -240,23 +238,6 @@ def overall(arms: Sequence[Arm], *, void_ok: bool) -> tuple[Verdict, Literal[0, 
     if None in answers:
         return VOID, 0 if void_ok else 3
     return HOLDS, 0
-
-
-def undecided(arms: Sequence[Arm], hypothesis_of: Callable[[str], Hypothesis]) -> bool:
-    """Whether more repeats may settle what the medians left open: some repeats are void, or do not agree, and no arm
-    did wrong in any of them."""
-    unsettled = [arm for arm in arms if arm.as_expected is not True]
-    calm = all(run.verdict == HOLDS for arm in unsettled for run in arm.runs)
-    void = any(run.void for arm in arms for run in arm.runs)
-    return calm and any(void or _disagree(arm, hypothesis_of(arm.name)) for arm in unsettled)
-
-
-def _disagree(arm: Arm, hypothesis: Hypothesis) -> bool:
-    """Whether some repeats keep to a limit that their median does not, or nobody can tell."""
-    wrong = {check.name for check in arm.checks if check.outcome == DEVIATED}
-    found = [judged for run in arm.runs for judged in times(run, hypothesis, arm.mode).items()]
-    kept = {name for name, (value, limit) in found if value is not None and limit is not None and value <= limit}
-    return bool(wrong & kept) or any(check.outcome == VOID for check in arm.checks)
 
 
 def reasons(arms: Sequence[Arm]) -> list[str]:

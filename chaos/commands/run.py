@@ -62,7 +62,11 @@ interrupted and rolled back. 3 means that the infrastructure failed, the fault m
 )
 @arms_option()
 @set_option()
-@click.option("--repeats", type=click.IntRange(1, 1000), help="How often every arm runs, in turns.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    help="How often every arm runs, in turns; with times: median up to twice as often.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the workload's data.")
 @click.option("--dry-run", is_flag=True, help="Print what would run on which host; start nothing.")
 @json_option("Print summary.json alone on stdout; progress goes to stderr.")

@@ -32,9 +32,9 @@ PROBE_S, MOST_PROBES = 1, 4
 OTHERS_S, OTHERS_MOST = 0.3, 0.3
 GRAIN = 4096
 STALL = "stall_ms_max"
-STEADY_GBIT = 0.25
-"""What two cores of our own carry. The limit on a stall is for them: on a slower machine all that the CPU does for a
-failover takes as much longer."""
+STEADY_GBIT, LONGEST = 0.25, 2.0
+"""What two cores of our own carry. The limit on a stall is for them: on a slower machine what the CPU does for a
+failover takes longer. So it grows as the rate falls, to so many times itself at most."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,14 @@ def names_no_rate(experiment: Experiment) -> bool:
 
 
 def at_rate(experiment: Experiment, rate_gbit: float) -> Experiment:
-    """The experiment on NICs of `rate_gbit`, its sizes in proportion; and the limit on a stall, below STEADY_GBIT."""
+    """The experiment on NICs of `rate_gbit`, its sizes in proportion, and a limit on the median stall that a machine of
+    that rate can keep."""
     workload = experiment.workload
     assert isinstance(workload, Bench)
     sizes = {"bytes": _scaled(workload.bytes, rate_gbit), "chunk_bytes": _scaled(workload.chunk_bytes, rate_gbit)}
     topology = topology_of(experiment).model_copy(update={"rate_gbit": rate_gbit})
     written = topology.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"rate_gbit": rate_gbit}
-    slower = max(1.0, STEADY_GBIT / rate_gbit)
+    slower = min(max(1.0, STEADY_GBIT / rate_gbit), LONGEST) if experiment.hypothesis.times == "median" else 1.0
     hypothesis = experiment.hypothesis.model_copy(update=_longer(experiment.hypothesis.model_dump(), slower))
     arms = {
         name: arm.model_copy(update={"hypothesis": arm.hypothesis | _longer(arm.hypothesis, slower)})
@@ -85,7 +86,7 @@ def at_rate(experiment: Experiment, rate_gbit: float) -> Experiment:
 
 def _longer(hypothesis: Mapping[str, Any], slower: float) -> dict[str, float]:
     limit = hypothesis.get(STALL)
-    return {} if limit is None else {STALL: round(limit * slower, 1)}
+    return {} if limit is None or slower == 1 else {STALL: round(limit * slower, 1)}
 
 
 def _scaled(size: int, rate_gbit: float) -> int:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from chaos.analysis.model import Summary
+from chaos.analysis.more import more_repeats
 from chaos.analysis.summary import summarize
-from chaos.analysis.verdict import undecided
 from chaos.experiment.file import dump
 from chaos.experiment.model import MODES, Experiment
 from chaos.experiment.planned import planned_faults
@@ -84,7 +84,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         try:
             with terminable(), request.open_bed() as bed, display:
                 bed_name = bed.name
-                for run_index in _repeats(experiment, summary_of, display):
+                for run_index in _repeats(experiment, request.arms, summary_of, display):
                     of = max(experiment.repeats, run_index + 1)
                     for plan in _turn(experiment, request, bed, out, run_index):
                         display.run_started(plan.arm, plan.run, of, experiment.workload.measured)
@@ -101,14 +101,19 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
     return summary
 
 
-def _repeats(experiment: Experiment, judged: Callable[[], Summary], display: Display) -> Iterator[int]:
+def _repeats(
+    experiment: Experiment, arms: Sequence[str], judged: Callable[[], Summary], display: Display
+) -> Iterator[int]:
     """Each repeat that was asked for; where medians are judged and leave it open, as many more at most."""
-    yield from range(experiment.repeats)
-    for more in range(experiment.repeats, 2 * experiment.repeats):
-        if experiment.hypothesis.times == "each" or not undecided(judged().arms, experiment.hypothesis_of):
-            return
-        display.note("this machine is busy or uneven, so that the runs do not agree: each arm runs once more")
-        yield more
+    asked = experiment.repeats
+    yield from range(asked)
+    if all(experiment.hypothesis_of(arm).times == "each" for arm in arms):
+        return
+    done = asked
+    while more := more_repeats(judged().arms, experiment.hypothesis_of, 2 * asked - done):
+        display.note(f"repeats are void or do not agree: each arm runs {more} more (at most {2 * asked - done})")
+        yield from range(done, done + more)
+        done += more
 
 
 def _turn(experiment: Experiment, request: Request, bed: Bed, out: RunDir, run_index: int) -> list[Plan]:

@@ -120,7 +120,8 @@ def figures(summary: Summary | Judged) -> Iterator[Figure]:
     for arm in summary.arms:
         for metric in arm.metrics:
             yield from _metric(arm.name, -1, metric)
-        for repeat in arm.runs:
+        counted = [repeat for repeat in arm.runs if not repeat.void] or arm.runs
+        for repeat in counted:
             yield from _of_repeat(arm, repeat)
 
 

@@ -57,6 +57,7 @@ class Repeat(Part):
     bytes_per_nic: dict[Word, dict[Word, Moved]] = {}
     faults: list[FaultTimes] = []
     metrics: list[Metric] = []
+    void: list[Any] = []
 
 
 class Arm(Part):

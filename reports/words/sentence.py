@@ -34,6 +34,8 @@ def _void(arms: Sequence[Arm], compared: str) -> str:
     runs = [run for arm in arms for run in arm.runs]
     void = sum(not is_valid(run) for run in runs)
     busy = "the machine was too busy or too uneven to measure"
+    if not void:
+        return f"{compared or correctness(arms)} Not all of what was expected could be judged.".strip()
     if void < len(runs) and compared and _stall(best_arm(arms)) is not None:
         return f"{compared} {void} of {count(len(runs), 'repeat')} {'is' if void == 1 else 'are'} void: {busy}."
     return f"The times below say nothing: {busy}. {correctness(arms)}"

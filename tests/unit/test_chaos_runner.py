@@ -136,7 +136,7 @@ def test_more_repeats_where_a_busy_machine_leaves_the_medians_open(
     ran = execute(tmp_path, exp, Busy())
     assert ran.summary["verdict"] == verdict
     assert [line["run"] for line in ran.events("run_start")] == list(range(runs))
-    assert ran.shown.count("each arm runs once more") == runs - 2
+    assert ran.shown.count("each arm runs 1 more") == runs - 2
     assert all(f"run {run + 1} of {max(2, run + 1)}, 12 iterations" in ran.shown for run in range(runs))
 
 

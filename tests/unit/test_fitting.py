@@ -63,14 +63,17 @@ def test_sizes_shrink_with_the_rate() -> None:
 
 def test_a_slower_machine_may_stand_still_for_longer() -> None:
     arms = "{stock: {expect: any, hypothesis: {stall_ms_max: 4}}, migrate: {expect: holds}}"
-    text = TEXT.replace("{stock: {expect: any}}", arms) + "hypothesis: {stall_ms_max: 10, return_ms_max: 1000}\n"
+    text = TEXT.replace("{stock: {expect: any}}", arms)
+    text += "hypothesis: {stall_ms_max: 10, return_ms_max: 1000, times: median}\n"
     experiment = loads(text, Path("any.yaml"))
     limits = {}
-    for rate in (1.0, STEADY_GBIT, 0.09, 0.04):
+    for rate in (1.0, STEADY_GBIT, 0.18, 0.04):
         found = at_rate(experiment, rate)
         assert found.hypothesis.return_ms_max == 1000
         limits[rate] = [found.hypothesis_of(arm).stall_ms_max for arm in ("migrate", "stock")]
-    assert limits == {1.0: [10, 4], 0.25: [10, 4], 0.09: [27.8, 11.1], 0.04: [62.5, 25]}
+    assert limits == {1.0: [10, 4], 0.25: [10, 4], 0.18: [13.9, 5.6], 0.04: [20, 8]}
+    each = loads(text.replace("median", "each"), Path("any.yaml"))
+    assert at_rate(each, 0.04).hypothesis.stall_ms_max == 10
     assert at_rate(loads(TEXT, Path("any.yaml")), 0.04).hypothesis.stall_ms_max is None
 
 
