@@ -3,7 +3,7 @@
     @pytest.mark.r2cc_needs("lab")
     def test_a_cable(r2cc_run):
         run = r2cc_run("experiments/nic_down.yaml", arms=["migrate"])
-        assert run.arm("migrate").stall_ms < 10
+        assert run.verdict == "holds", run.reasons
 
 pytest loads it by itself. Imports little, as every test run of every project would wait for it.
 """

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from reports.reading.rundir import RunDir
 
 NONE = float("nan")
+BUSBW = "busbw_GBps"
 
 
 @dataclass(frozen=True)
 class Arm:
     """What one arm came to, over all its repeats.
 
-    A time is the worst of all faults and repeats, NaN where nothing could be measured: every comparison with NaN is
-    false, so `assert arm.stall_ms < 10` fails then, as it should. docs/reference/figures.md says what each means.
+    A time is the worst of all faults and repeats, without the void ones where others count. It is NaN where nothing
+    could be measured: every comparison with NaN is false, so `assert arm.stall_ms < 10` fails then, as it should.
+    docs/reference/figures.md says what each means.
     """
 
     name: str
@@ -156,14 +158,11 @@ def open(path: str | os.PathLike[str]) -> Run:
 
 
 def _arm(arm: model.Arm) -> Arm:
-    from reports.frames.summary import column
-
     runs = arm.runs
-    faults = [fault for run in runs for fault in run.faults]
-    metrics: dict[str, list[float]] = {}
-    for metric in [*arm.metrics, *(each for run in runs for each in run.metrics)]:
-        if metric.value is not None:
-            metrics.setdefault(column(metric.name, metric.unit), []).append(float(metric.value))
+    counted = [run for run in runs if not run.void] or runs
+    faults = [fault for run in counted for fault in run.faults]
+    every = _by_column([*arm.metrics, *(metric for run in runs for metric in run.metrics)])
+    timed = _by_column([*arm.metrics, *(metric for run in counted for metric in run.metrics)])
     return Arm(
         name=arm.name,
         verdict=arm.verdict,
@@ -177,11 +176,21 @@ def _arm(arm: model.Arm) -> Arm:
         degraded_ms=_worst(fault.degraded_ms for fault in faults),
         after_ms=_worst(fault.after_ms for fault in faults),
         return_ms=_worst(fault.return_ms for fault in faults),
-        healthy_ms=_worst(run.healthy_ms.median for run in runs),
-        busbw_GBps=min(metrics.get("busbw_GBps", []), default=NONE),
-        metrics={name: max(values) for name, values in metrics.items() if name != "busbw_GBps"},
+        healthy_ms=_worst(run.healthy_ms.median for run in counted),
+        busbw_GBps=min(timed.get(BUSBW, []), default=NONE),
+        metrics={name: max(values) for name, values in every.items() if name != BUSBW},
         reasons=tuple(dict.fromkeys(str(why) for run in runs for why in [*run.void, *run.errors])),
     )
+
+
+def _by_column(metrics: Iterable[model.Metric]) -> dict[str, list[float]]:
+    from reports.frames.summary import column
+
+    found: dict[str, list[float]] = {}
+    for metric in metrics:
+        if metric.value is not None:
+            found.setdefault(column(metric.name, metric.unit), []).append(float(metric.value))
+    return found
 
 
 def _worst(values: Iterable[float | None]) -> float:

@@ -7,13 +7,16 @@ import math
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import r2cc
+from r2cc.results import _arm
 from reports.frames.summary import column
+from reports.store.entries import figures
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests" / "data" / "runs" / "recorded"
@@ -54,6 +57,26 @@ def test_figures_by_arm(run: r2cc.Run) -> None:
     assert run.arm("migrate").metrics["failovers"] == 2
     assert (run.verdict, run.notes) == ("void", [])
     assert run.reasons[0].startswith("stock, run 0: void: the machine's CPU")
+
+
+def test_times_are_of_the_repeats_that_count(run: r2cc.Run) -> None:
+    """The second repeat is void, slower, and has one failover more: what is counted counts all the same."""
+    arm = next(arm for arm in run._read.summary.arms if arm.name == "migrate")
+    first = replace(arm.runs[0], void=[])
+    second = replace(
+        first,
+        run=1,
+        void=["busy"],
+        healthy_ms=replace(first.healthy_ms, median=1e6),
+        faults=[replace(fault, stall_ms=1e6) for fault in first.faults],
+        metrics=[replace(each, value=3) if each.name == "failovers" else each for each in first.metrics],
+    )
+    both = replace(arm, runs=[first, second])
+    found = _arm(both)
+    assert (found.stall_ms, found.healthy_ms) == (first.faults[0].stall_ms, first.healthy_ms.median)
+    assert found.metrics["failovers"] == 3
+    kept = {(each.repeat, each.name) for each in figures(replace(run._read.summary, arms=[both]))}
+    assert (0, "stall_ms") in kept and (1, "stall_ms") not in kept
 
 
 def test_what_could_not_be_measured_compares_false(run: r2cc.Run) -> None:
