@@ -6,6 +6,7 @@ import os
 
 import pandas  # noqa: F401 - pytester forgets what is first imported in a test, and numpy cannot be imported twice
 import pytest
+import yaml  # noqa: F401 - nor can its part in C
 
 from r2cc.needs import missing
 
