@@ -12,8 +12,8 @@ from chaos.experiment.model import Hypothesis
 def more_repeats(arms: Sequence[Arm], hypothesis_of: Callable[[str], Hypothesis], left: int) -> int:
     """How many repeats to add now, of `left` that may be.
 
-    One where too many were void. All of them where repeats do not agree: who stopped at the first median that holds
-    would find one. None where a repeat did wrong, or nothing is open.
+    One where too many were void. All of them where repeats do not agree, or the ratio to stock is over its limit: who
+    stopped at the first median that holds would find one. None where a repeat did wrong, or nothing is open.
     """
     unsettled = [arm for arm in arms if arm.as_expected is not True]
     if not unsettled or any(run.verdict != HOLDS for arm in unsettled for run in arm.runs):
@@ -29,16 +29,11 @@ def _wants(arm: Arm, hypothesis: Hypothesis, *, void: bool) -> str | None:
     """`one`, `all`, or None where more of the same would change nothing."""
     if hypothesis.times == "each":
         return None
-    kept = _kept(arm, hypothesis)
-    answer = "one"
-    for check in arm.checks:
-        if check.outcome == DEVIATED and check.name not in kept:
-            return None
-        if check.outcome == DEVIATED or (check.outcome == VOID and check.name == RATIO and not void):
-            answer = "all"
-        elif check.outcome == VOID and not void:
-            return None
-    return answer
+    open_ = {RATIO, *_kept(arm, hypothesis)}
+    wrong = [check for check in arm.checks if check.outcome != HOLDS]
+    if any(not void if check.outcome == VOID else check.name not in open_ for check in wrong):
+        return None
+    return "all" if any(check.outcome == DEVIATED for check in wrong) else "one"
 
 
 def _kept(arm: Arm, hypothesis: Hypothesis) -> set[str]:

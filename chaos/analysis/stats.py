@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb, sqrt
-from statistics import stdev
+from math import comb
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
@@ -21,11 +20,6 @@ def percentile(values: Sequence[float], percent: float) -> float | None:
 def median(values: Sequence[float]) -> float | None:
     """The middle value, or the mean of the two in the middle; None of nothing."""
     return percentile(values, 50)
-
-
-def median_error(values: Sequence[float]) -> float:
-    """The standard error of their median, as if they were normally distributed; 0 of fewer than two."""
-    return 1.2533 * stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
 
 
 def spread(values: Sequence[float]) -> float | None:

@@ -13,7 +13,7 @@ from chaos.analysis.figures import metric
 from chaos.analysis.identical import DIGEST, identical, why
 from chaos.analysis.model import DEVIATED, FAILED, HOLDS, VOID, Arm, Check, FaultFigures, Metric, Outcome, Run, Verdict
 from chaos.analysis.moves import unmentioned
-from chaos.analysis.stats import median, median_error
+from chaos.analysis.stats import median
 from chaos.experiment.model import Hypothesis
 
 BASELINE = "stock"
@@ -164,22 +164,14 @@ def compare_with_stock(
     if hypothesis.times == "median" and 2 * len(valid) >= min(asked, len(pairs)):
         pairs, void = valid, False
     size = next((metric.size_bytes for run in runs for metric in run.metrics), None)
-    ratios = [_ratio(a.healthy_ms.median, b.healthy_ms.median) for a, b in pairs]
-    ratio = _median(ratios)
+    ratio = _median([_ratio(a.healthy_ms.median, b.healthy_ms.median) for a, b in pairs])
     memory = _median([_less(a.metric("rank_memory"), b.metric("rank_memory")) for a, b in pairs])
     limits = (hypothesis.healthy_ratio_max, hypothesis.memory_over_stock_bytes_max)
     metrics = [
         metric(RATIO, "ratio", size, ratio, limits[0]),
         metric("rank_memory_over_stock", "bytes", size, memory, limits[1]),
     ]
-    checks = []
-    if limits[0] is not None:
-        # A limit of 1 % may be less than what a busy machine varies by.
-        over = 0.0 if ratio is None else ratio - limits[0]
-        unclear = hypothesis.times == "median" and 0 < over <= median_error(
-            [each for each in ratios if each is not None]
-        )
-        checks.append(check(RATIO, ratio, limits[0], "ratio", void=void or unclear))
+    checks = [check(RATIO, ratio, limits[0], "ratio", void=void)] if limits[0] is not None else []
     if limits[1] is not None:
         checks.append(check("rank_memory_over_stock", memory, limits[1], "bytes"))
     if hypothesis.identical is not None:

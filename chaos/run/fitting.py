@@ -4,10 +4,9 @@ keeps time to react; bytes and chunks shrink with it, so that everything takes a
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from chaos.analysis.rundata import read_run
 from chaos.analysis.void import cpu_busy
@@ -31,10 +30,6 @@ BUSY_WANTED, BUSY_MOST = 0.50, 0.58
 PROBE_S, MOST_PROBES = 1, 4
 OTHERS_S, OTHERS_MOST = 0.3, 0.3
 GRAIN = 4096
-STALL = "stall_ms_max"
-STEADY_GBIT, LONGEST = 0.25, 2.0
-"""What two cores of our own carry. The limit on a stall is for them: on a slower machine what the CPU does for a
-failover takes longer. So it grows as the rate falls, to so many times itself at most."""
 
 
 @dataclass(frozen=True)
@@ -67,26 +62,13 @@ def names_no_rate(experiment: Experiment) -> bool:
 
 
 def at_rate(experiment: Experiment, rate_gbit: float) -> Experiment:
-    """The experiment on NICs of `rate_gbit`, its sizes in proportion, and a limit on the median stall that a machine of
-    that rate can keep."""
+    """The experiment on NICs of `rate_gbit`, its sizes in proportion."""
     workload = experiment.workload
     assert isinstance(workload, Bench)
     sizes = {"bytes": _scaled(workload.bytes, rate_gbit), "chunk_bytes": _scaled(workload.chunk_bytes, rate_gbit)}
     topology = topology_of(experiment).model_copy(update={"rate_gbit": rate_gbit})
     written = topology.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"rate_gbit": rate_gbit}
-    slower = min(max(1.0, STEADY_GBIT / rate_gbit), LONGEST) if experiment.hypothesis.times == "median" else 1.0
-    hypothesis = experiment.hypothesis.model_copy(update=_longer(experiment.hypothesis.model_dump(), slower))
-    arms = {
-        name: arm.model_copy(update={"hypothesis": arm.hypothesis | _longer(arm.hypothesis, slower)})
-        for name, arm in experiment.arms.items()
-    }
-    changed = {"topology": written, "workload": workload.model_copy(update=sizes)}
-    return experiment.model_copy(update={**changed, "hypothesis": hypothesis, "arms": arms})
-
-
-def _longer(hypothesis: Mapping[str, Any], slower: float) -> dict[str, float]:
-    limit = hypothesis.get(STALL)
-    return {} if limit is None or slower == 1 else {STALL: round(limit * slower, 1)}
+    return experiment.model_copy(update={"topology": written, "workload": workload.model_copy(update=sizes)})
 
 
 def _scaled(size: int, rate_gbit: float) -> int:
@@ -114,11 +96,7 @@ def fitted(experiment: Experiment, arms: Sequence[str], bench: Benches, say: Cal
                 break
             rate = probe.next_rate()
     say(f"NICs of {rate:g} Gbit/s; bytes and chunks in proportion")
-    found = at_rate(experiment, rate)
-    limit = found.hypothesis.stall_ms_max
-    if limit is not None and limit != experiment.hypothesis.stall_ms_max:
-        say(f"a slow machine, or one that is busy: a stall may take {limit:g} ms here")
-    return found
+    return at_rate(experiment, rate)
 
 
 def _others() -> float:

@@ -51,3 +51,13 @@ def test_what_no_repeat_can_tell_is_not_asked_again() -> None:
         for line in literal.lines("stock", run) + literal.lines("migrate", run, durations=never)
     ]
     assert wanted(lines) == 0
+
+
+@pytest.mark.parametrize(("slower", "more"), [(0, 0), (1, 0), (2, 3), (3, 3)])
+def test_a_ratio_over_its_limit_is_measured_again(slower: int, more: int) -> None:
+    """Healthy iterations of 102 ms instead of 100 in so many of three repeats, where 1 % is allowed."""
+    lines: list[literal.Line] = []
+    for run in range(3):
+        took = [102 if ms == 100 and run < slower else ms for ms in literal.MIGRATE_MS]
+        lines += literal.lines("stock", run) + literal.lines("migrate", run, durations=took)
+    assert wanted(lines) == more

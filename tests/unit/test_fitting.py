@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaos.experiment.file import dump, load, loads
-from chaos.run.fitting import BUSY_MOST, BUSY_WANTED, FULL_GBIT, RATES, STEADY_GBIT, Probe, at_rate, names_no_rate
+from chaos.run.fitting import BUSY_MOST, BUSY_WANTED, FULL_GBIT, RATES, Probe, at_rate, names_no_rate
 from chaos.testbed.beds import topology_of
 from harness.workloads.kinds.bench import Bench
 
@@ -59,22 +59,6 @@ def test_sizes_shrink_with_the_rate() -> None:
     written = loads(dump(quarter), Path("any.yaml"))  # a run directory's experiment.yaml runs again as it ran
     assert written.workload == quarter.workload
     assert topology_of(written) == topology_of(quarter)
-
-
-def test_a_slower_machine_may_stand_still_for_longer() -> None:
-    arms = "{stock: {expect: any, hypothesis: {stall_ms_max: 4}}, migrate: {expect: holds}}"
-    text = TEXT.replace("{stock: {expect: any}}", arms)
-    text += "hypothesis: {stall_ms_max: 10, return_ms_max: 1000, times: median}\n"
-    experiment = loads(text, Path("any.yaml"))
-    limits = {}
-    for rate in (1.0, STEADY_GBIT, 0.18, 0.04):
-        found = at_rate(experiment, rate)
-        assert found.hypothesis.return_ms_max == 1000
-        limits[rate] = [found.hypothesis_of(arm).stall_ms_max for arm in ("migrate", "stock")]
-    assert limits == {1.0: [10, 4], 0.25: [10, 4], 0.18: [13.9, 5.6], 0.04: [20, 8]}
-    each = loads(text.replace("median", "each"), Path("any.yaml"))
-    assert at_rate(each, 0.04).hypothesis.stall_ms_max == 10
-    assert at_rate(loads(TEXT, Path("any.yaml")), 0.04).hypothesis.stall_ms_max is None
 
 
 def test_at_the_full_rate_nothing_changes() -> None:
