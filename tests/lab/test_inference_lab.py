@@ -20,11 +20,11 @@ topology: {{hosts: 2, nics: 2, rate_gbit: 1.0}}
 workload:
   kind: inference
   server: command
-  argv: [{python}, {standin}, --peer, 10.1.0.2, --trouble, "{trouble}"]
-  iterations: 30
+  argv: [{python}, {standin}, --peer, 10.1.0.2, --token-ms, "25", --trouble, "{trouble}"]
+  iterations: 40
   rate: 15.0
   warmup: 1
-  output_tokens: 8
+  output_tokens: 20  # half a second: some request is always under way, and only then is a silence counted
   timeout_s: 10.0
 faults:
   - {fault}
@@ -33,8 +33,8 @@ arms: {arms}
 """
 
 
-HOLE = "{id: hole, kind: black_hole, host: h1, nic: eth0, at: {iteration: 10}, duration_s: 0.6}"
-STOPPED = "{id: stopped, kind: stop, rank: 1, at: {iteration: 10}, duration_s: 0.6}"
+HOLE = "{id: hole, kind: black_hole, host: h1, nic: eth0, at: {iteration: 20}, duration_s: 0.6}"
+STOPPED = "{id: stopped, kind: stop, rank: 1, at: {iteration: 20}, duration_s: 0.6}"
 
 
 def run(
@@ -66,7 +66,7 @@ def test_tokens_wait_while_the_network_swallows_them_and_no_request_fails(tmp_pa
     for arm in made["summary"]["arms"]:
         (one,) = arm["runs"]
         figures = {metric["name"]: metric["value"] for metric in one["metrics"]}
-        assert (one["completed"], one["iterations"], figures["failed_requests"]) == (True, 30, 0)
+        assert (one["completed"], one["iterations"], figures["failed_requests"]) == (True, 40, 0)
         assert one["faults"][0]["hit"]
         assert figures["longest_silence"] > 500, "the stand-in has no R2CC: it waits for the hole to end"
         assert figures["itl_healthy_p50"] < 100 < figures["output_throughput"] * 10
@@ -76,7 +76,7 @@ def test_tokens_wait_while_the_network_swallows_them_and_no_request_fails(tmp_pa
         line["index"]: line["start_ns"] for line in lines if line["event"] == "progress" and line["arm"] == "stock"
     }
     struck = next(line["before_ns"] for line in lines if line["event"] == "fault" and line["phase"] == "injected")
-    assert began[10] <= struck < began[10] + 500_000_000, "a request's number says when"
+    assert began[20] <= struck < began[20] + 500_000_000, "a request's number says when"
     page = (made["folder"] / "report.html").read_text()
     assert "Time to first token" in page
     assert not left_over(tmp_path)

@@ -1,7 +1,8 @@
 """The lab's NICs carry what they say, to 1 %, with plain TCP; and a probe gets through a loaded NIC quickly.
 
-A measurement on a machine whose CPU was over 85 % busy says nothing (it is void: docs/reference/contracts.md) and is
-made again; when all are void the test is skipped and says so.
+A measurement on a machine whose CPU was over 85 % busy, or of whose CPU a hypervisor took more than the 1 % that is
+asked for here, says nothing (it is void: docs/reference/contracts.md) and is made again; when all are void the test is
+skipped and says so.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ TRAFFIC = str(Path(__file__).with_name("traffic.py"))
 MTU = 9000
 WIRE_BYTES_PER_PAYLOAD_BYTE = (MTU + 14) / (MTU - 52)  # Ethernet header; IP, TCP and its timestamps
 ATTEMPTS = 3
+MOST_BUSY, MOST_STOLEN = 0.85, 0.01  # a NIC of 0.25 Gbit/s makes up for 4 ms, and a core may be away for longer
 RATE_GBIT, SLOW_GBIT = 0.5, 0.25
 
 
@@ -36,10 +38,10 @@ def lab() -> Iterator[Lab]:
         yield made
 
 
-def cpu_ticks() -> tuple[int, int]:
-    """Busy and all ticks of all cores so far."""
+def cpu_ticks() -> tuple[int, int, int]:
+    """Busy, stolen and all ticks of all cores so far."""
     fields = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return sum(fields) - fields[3] - fields[4], sum(fields)  # without idle and iowait
+    return sum(fields) - fields[3] - fields[4], fields[7], sum(fields)  # busy: without idle and iowait
 
 
 class Transfer:
@@ -62,8 +64,8 @@ class Transfer:
     def finish_gbit(self) -> float:
         """The rate on the wire that the receiver saw, headers included."""
         measured = self._line()
-        busy, total = (after - before for after, before in zip(cpu_ticks(), self._cpu_at_start, strict=True))
-        self.is_void = busy > 0.85 * total
+        busy, stolen, total = (after - before for after, before in zip(cpu_ticks(), self._cpu_at_start, strict=True))
+        self.is_void = busy > MOST_BUSY * total or stolen > MOST_STOLEN * total
         for process in (self.sink, *self.sources):
             process.close()
         return measured["bytes"] * 8e-9 * WIRE_BYTES_PER_PAYLOAD_BYTE / measured["elapsed_s"]
@@ -98,7 +100,7 @@ def test_tcp_gets_the_rate_to_one_percent(
 
 def skip_if_void(judged: Sequence[object]) -> None:
     if not judged:
-        pytest.skip(f"void: the machine was over 85 % busy in all {ATTEMPTS} measurements")
+        pytest.skip(f"void: the machine was busy, or CPU was taken from it, in all {ATTEMPTS} measurements")
 
 
 def fail_or_void(judged: list[float], what: str) -> NoReturn:

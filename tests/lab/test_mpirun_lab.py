@@ -272,11 +272,11 @@ INFERENCE = {
     "workload": {
         "kind": "inference",
         "server": "command",
-        "argv": [sys.executable, str(STANDIN), "--peer", "10.1.0.2"],
+        "argv": [sys.executable, str(STANDIN), "--peer", "10.1.0.2", "--token-ms", "25"],
         "iterations": 20,
         "rate": 15.0,
         "warmup": 1,
-        "output_tokens": 8,
+        "output_tokens": 20,  # half a second: some request is always under way, and only then is a silence counted
         "start_s": 60.0,
     },
     "faults": [{"id": "f0", "kind": "stop", "rank": 1, "at": {"iteration": 6}, "duration_s": 0.6}],
