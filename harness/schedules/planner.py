@@ -199,6 +199,8 @@ class Plan:
     why: Annotated[str, Limits(minLength=1)]
     baselines: Some[Baseline] | None = left_out()
     """of a request with `nccl`"""
+    in_turn: bool | None = left_out()
+    """where the home of one of its channels is gone: that goes over one of the NICs that are left, in turn"""
     nccl_runs: str | None = left_out()
     """which of them NCCL would choose at this size: `predicted_us` is its time where no other schedule pays"""
 

@@ -52,9 +52,7 @@ Bench::Bench(const Options& options, const ncclNet_t& table, Bootstrap& bootstra
       data_(options),
       health_(std::move(health)),
       progress_(options.idleUs),
-      carrier_(options.corruptCarrier, options.rank) {
-  if (health_.connects) health_.connects();
-}
+      carrier_(options.corruptCarrier, options.rank) {}
 
 // Everybody hears everybody's before anybody ends, so that each rank says it for itself.
 void Bench::checkTerms() {
@@ -142,10 +140,10 @@ void Bench::use(Choice& choice) {
     flows_[i].use(std::move(choice.ends[laid_[i]]));
     working_ += flows_[i].working();
   }
-  const bool uneven = std::any_of(choice.plan.parts.begin(), choice.plan.parts.end(),
-                                  [](const planner::Part& part) { return part.kind != planner::Kind::Ring; });
+  const auto noRing = [](const planner::Part& part) { return part.kind != planner::Kind::Ring; };
+  const bool uneven = choice.plan.inTurn || std::any_of(choice.plan.parts.begin(), choice.plan.parts.end(), noRing);
   const bool before = std::exchange(uneven_, uneven);
-  if ((uneven || before) && health_.loadUnevenly) health_.loadUnevenly(uneven - before);
+  if ((uneven || before) && health_.loadUnevenly) health_.loadUnevenly(uneven - before, choice.plan.inTurn);
 }
 
 // Rank 0 places for all: what it finds is a search's result.
@@ -229,7 +227,10 @@ void Bench::connect(size_t firstFlow) {
   connected_ = 0;
   onProgressThread([this, firstFlow] {
     size_t standing = 0;
-    for (size_t i = firstFlow; i < flows_.size(); i++) standing += flows_[i].connect();
+    for (size_t i = firstFlow; i < flows_.size(); i++) {
+      if (health_.connects) health_.connects(plans_[laid_[i]].turn);
+      standing += flows_[i].connect();
+    }
     const bool moved = standing != std::exchange(connected_, standing);
     if (standing < connections(firstFlow)) return moved ? Pass::Moved : Pass::Idle;
     for (size_t i = firstFlow; i < flows_.size(); i++) {

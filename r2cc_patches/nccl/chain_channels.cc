@@ -93,8 +93,8 @@ class MayCapture {
 /// Tells the net that what is connected meanwhile is there for schedules alone.
 class ForSchedules {
  public:
-  explicit ForSchedules(uint64_t window) { r2ccScheduleConnects(1, window); }
-  ~ForSchedules() { r2ccScheduleConnects(-1, 0); }
+  ForSchedules(uint64_t window, int turn) { r2ccScheduleConnects(1, window, turn); }
+  ~ForSchedules() { r2ccScheduleConnects(-1, 0, 0); }
   ForSchedules(const ForSchedules&) = delete;
   ForSchedules& operator=(const ForSchedules&) = delete;
 };
@@ -143,20 +143,31 @@ std::vector<int> ChainChannels::along(size_t cycle, int which) const {
 
 ncclResult_t ChainChannels::connect(ncclComm* comm, uint64_t window) {
   window_ = window;
-  const ForSchedules forSchedules(window_);
+  std::map<int, std::vector<std::pair<size_t, int>>> byTurn;  // all at once where there is no choice
+  const bool choice = std::set<int>(homes_.begin(), homes_.end()).size() > 2;
   for (size_t cycle = 0; cycle < cycles_.size(); cycle++) {
     for (int which = 0; which < perCycle_; which++) {
-      const std::vector<int> order = along(cycle, which);
-      const size_t place = static_cast<size_t>(std::find(order.begin(), order.end(), rank_) - order.begin());
-      int neighbours[2] = {order[(place + 1) % order.size()], order[(place + order.size() - 1) % order.size()]};
-      const int id = channel(cycle, which);
-      NCCLCHECK(initChannel(comm, id));
-      setRing(comm->channels[id].ring, order, place);
-      comm->channels[id].tree = {comm->nNodes, -1, {-1, -1, -1}};
-      NCCLCHECK(ncclTransportP2pConnect(comm, id, 2, neighbours, 2, neighbours, 0));
+      const int turn = choice ? planner::turnOf(cycle, static_cast<size_t>(which), homes_) : 0;
+      byTurn[turn].emplace_back(cycle, which);
     }
   }
-  return ncclTransportP2pSetup(comm, &graph_, 0);
+  for (const auto& [turn, channels] : byTurn) {
+    for (const auto& [cycle, which] : channels) NCCLCHECK(make(comm, cycle, which));
+    const ForSchedules forSchedules(window_, turn);
+    NCCLCHECK(ncclTransportP2pSetup(comm, &graph_, 0));
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t ChainChannels::make(ncclComm* comm, size_t cycle, int which) const {
+  const std::vector<int> order = along(cycle, which);
+  const size_t place = static_cast<size_t>(std::find(order.begin(), order.end(), rank_) - order.begin());
+  int neighbours[2] = {order[(place + 1) % order.size()], order[(place + order.size() - 1) % order.size()]};
+  const int id = channel(cycle, which);
+  NCCLCHECK(initChannel(comm, id));
+  setRing(comm->channels[id].ring, order, place);
+  comm->channels[id].tree = {comm->nNodes, -1, {-1, -1, -1}};
+  return ncclTransportP2pConnect(comm, id, 2, neighbours, 2, neighbours, 0);
 }
 
 bool ChainChannels::cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order,
@@ -215,7 +226,7 @@ bool ChainChannels::hang(ncclComm* comm, size_t line, const std::vector<int>& ho
 
 ncclResult_t ChainChannels::connectHung(ncclComm* comm) {
   const MayCapture mayCapture;
-  const ForSchedules forSchedules(window_);
+  const ForSchedules forSchedules(window_, 0);  // trees count on a lost NIC's load on all that are left
   for (const int id : hung_) {
     ncclTree& tree = comm->channels[id].tree;
     int peers[NCCL_MAX_TREE_ARITY + 1] = {tree.up, tree.down[0], tree.down[1], tree.down[2]};

@@ -54,6 +54,8 @@ class ChainChannels {
 
  private:
   std::vector<int> along(size_t cycle, int which) const;
+  /// One channel, with its ring; what it is to be connected with is noted.
+  ncclResult_t make(ncclComm* comm, size_t cycle, int which) const;
   int base_ = 0;
   int perCycle_ = 0;
   uint64_t window_ = UINT64_MAX;

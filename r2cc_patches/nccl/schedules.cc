@@ -187,6 +187,12 @@ template <typename PlanOf>
 Schedules::Plans Schedules::plansFor(const std::vector<planner::Node>& nodes, PlanOf planOf) const {
   Plans plans;
   for (size_t i = 0; i < kOperations.size(); i++) plans.push_back(planOf(requestFor(nodes, i)));
+  // Rings in another order have the same connections, and count on a lost NIC's load on all that are left.
+  const auto reranked = [](const planner::Plan& plan) { return plan.schedule == planner::Schedule::Reranked; };
+  if (!plans.front().inTurn || std::none_of(plans.begin(), plans.end(), reranked)) return plans;
+  planner::Request request = requestFor(nodes, 0);
+  request.inTurn = false;
+  plans.front() = planOf(request);
   return plans;
 }
 
@@ -269,9 +275,9 @@ uint64_t Schedules::hashOfGroup() {
   return hash;
 }
 
-void Schedules::loadUnevenly(bool now) {
+void Schedules::loadUnevenly(bool now, bool inTurn) {
   const bool before = std::exchange(uneven_, now);
-  if (now || before) r2ccUnevenLoad(now - before);
+  if (now || before) r2ccUnevenLoad(now - before, inTurn ? 1 : 0);
 }
 
 bool Schedules::takesApart() const {
@@ -350,6 +356,7 @@ bool Schedules::wayOf(const planner::Plan& plan, Way& way) {
   }
   if (!cuts) way.pieces.clear();
   if (!way.pieces.empty()) way.beats = thresholdsOf(plan);
+  way.inTurn = plan.inTurn && !way.pieces.empty();
   return cuts;
 }
 
@@ -365,7 +372,8 @@ ncclResult_t Schedules::adopt(const Plans& plans, const char* what) {
   }
   if (chains) NCCLCHECK(chains_.upload(comm_));
   ways_ = std::move(next);
-  if (takesApart() || !replaysChains()) loadUnevenly(takesApart());
+  const bool inTurn = std::any_of(ways_.begin(), ways_.end(), [](const Way& way) { return way.inTurn; });
+  if (takesApart() || !replaysChains()) loadUnevenly(takesApart(), inTurn);
   for (size_t i = 0; i < plans.size(); i++) {
     const bool taken = !ways_[i].pieces.empty();
     INFO(NCCL_COLL, "R2CC: epoch %lu, %s: %s from %lu bytes on is %s. %s", static_cast<unsigned long>(epoch_), what,

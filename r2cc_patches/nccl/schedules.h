@@ -63,6 +63,7 @@ class Schedules {
     std::vector<Piece> pieces;  // none: as NCCL chooses
     bool chains = false;        // or trees: some of them
     int hops = 0;               // of these, there and back
+    bool inTurn = false;        // Plan's
   };
   /// Of each operation in kOperations.
   using Plans = std::vector<planner::Plan>;
@@ -84,7 +85,7 @@ class Schedules {
   bool headIsSlower(const planner::Plan& plan, const planner::Part& part) const;
   /// Which of a cycle's channels the part lies on.
   std::vector<int> homesOf(const planner::Part& part) const;
-  void loadUnevenly(bool now);
+  void loadUnevenly(bool now, bool inTurn = false);
   bool takesApart() const;
   bool replaysChains() const;
   ncclResult_t take(const agree::Decision& decision);

@@ -38,6 +38,7 @@ std::string exactText(const Plan& plan) {
   for (const Baseline& each : plan.baselines) {
     if (each.beatenFrom) text += ", before " + each.name + " from " + std::to_string(*each.beatenFrom);
   }
+  if (plan.inTurn) text += ", in turn";
   for (const Part& part : plan.parts) text += ", " + textOf(part);
   return text;
 }

@@ -208,14 +208,15 @@ Part partFrom(const Json& json) {
 
 /// What a plan makes ranks do. What it predicts is for those who read it.
 Plan planFrom(const Json& json) {
-  json.allow({"schema", "schedule", "op", "bytes", "parts", "predicted_us", "bound_us", "healthy_us", "threshold_bytes",
-              "nodes", "candidates", "baselines", "nccl_runs", "why"});
+  json.allow({"schema", "schedule", "op", "bytes", "parts", "in_turn", "predicted_us", "bound_us", "healthy_us",
+              "threshold_bytes", "nodes", "candidates", "baselines", "nccl_runs", "why"});
   checkSchema(json);
   Plan out;
   out.schedule = valueOf(kSchedules, json.at("schedule"), "schedule");
   out.op = json.at("op").string("op");
   out.bytes = static_cast<uint64_t>(json.at("bytes").integer("bytes", 0, kMostBytes));
   for (const Json& part : json.at("parts").array("parts")) out.parts.push_back(partFrom(part));
+  if (const Json* found = json.find("in_turn")) out.inTurn = found->boolean("in_turn");
   if (const Json& from = json.at("threshold_bytes"); from.type() != Json::Type::Null) {
     out.thresholdBytes = static_cast<uint64_t>(from.integer("threshold_bytes", 0, kMostBytes));
   }
@@ -271,7 +272,9 @@ std::string toJson(const Plan& plan) {
   to.open('{').key("schema").number(kSchema).key("op").text(plan.op).key("bytes").number(plan.bytes);
   to.key("schedule").text(name(plan.schedule)).key("parts").open('[');
   for (const Part& part : plan.parts) write(to, part);
-  to.close(']').key("predicted_us").number(plan.predictedUs).key("bound_us").number(plan.boundUs);
+  to.close(']');
+  if (plan.inTurn) to.key("in_turn").boolean(true);
+  to.key("predicted_us").number(plan.predictedUs).key("bound_us").number(plan.boundUs);
   to.key("healthy_us").number(plan.healthyUs).key("threshold_bytes");
   plan.thresholdBytes ? to.number(*plan.thresholdBytes) : to.word("null");
   to.key("nodes").open('[');

@@ -236,6 +236,7 @@ class Planning {
     out.schedule = request_.schedule == Schedule::Balance ? Schedule::Balance : choice.proposal.schedule;
     out.op = request_.op;
     out.bytes = request_.bytes;
+    out.inTurn = choice.proposal.inTurn;
     const bool asNccl = rivals_.count() > 0 && automatic() && out.schedule == Schedule::Ring;
     out.predictedUs = asNccl ? ordinaryUs(bytes_) : usOf(choice, bytes_);
     out.latencyUs = choice.estimate.latencyUs(bytes_);

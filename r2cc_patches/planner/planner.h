@@ -145,6 +145,7 @@ struct Request {
   /// Orders of all ranks, nodes whole. Where there are any, only what they are connected for comes into question: a
   /// ring in the order of `nodes`, rings along cycles, and chains, which are cycles cut between two nodes.
   std::vector<std::vector<int>> cycles;
+  bool inTurn = true;    // a plan may count on it (Plan)
   bool rewired = false;  // the channels of cycles can be connected otherwise, too: trees can lie on them
   /// NIC i of a node is in plane i modulo this; NICs of one plane reach each other, and no others. 1: a fabric with a
   /// spine. 0: every place in the lists of NICs is a rail by itself.
@@ -180,6 +181,9 @@ struct Plan {
   std::string op = "allreduce";
   uint64_t bytes = 0;
   std::vector<Part> parts;
+  /// Where the home of one of its channels is gone: that goes over one of the NICs that are left, in turn (turnOf), not
+  /// over all of them.
+  bool inTurn = false;
   double predictedUs = 0;
   double latencyUs = 0;                    // of which hops, and pipelines that fill; not part of the text
   double boundUs = 0;                      // no schedule is faster; bandwidth alone

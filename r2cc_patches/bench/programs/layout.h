@@ -15,6 +15,7 @@ struct FlowPlan {
   int channel = 0;  // counted over all parts
   Sequence sequence;
   std::vector<int> nics;  // by edge: its home at both ends
+  int turn = 0;           // where that is gone (planner::turnOf)
 };
 
 // Edges have the NIC of their channel: c modulo `nics`.

@@ -39,10 +39,11 @@ Health loadHealth(const std::string& library) {
     };
   }
   if (auto* uneven = symbolOf<decltype(r2ccUnevenLoad)>(handle, "r2ccUnevenLoad")) {
-    health.loadUnevenly = uneven;
+    health.loadUnevenly = [uneven](int begins, bool inTurn) { uneven(begins, inTurn ? 1 : 0); };
   }
   if (auto* connects = symbolOf<decltype(r2ccScheduleConnects)>(handle, "r2ccScheduleConnects")) {
-    health.connects = [connects] { connects(1, UINT64_MAX); };  // the bench has a limit of its own
+    connects(1, UINT64_MAX, 0);  // the bench has a limit of its own
+    health.connects = [connects](int turn) { connects(0, UINT64_MAX, turn); };
   }
   return health;
 }

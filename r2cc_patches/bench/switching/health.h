@@ -19,8 +19,8 @@ struct NicState {
 // The net library's word on its NICs (r2cc_health.h).
 struct Health {
   std::function<std::vector<NicState>()> read;  // in the order of its devices; nothing while it does not say
-  std::function<void(int)> loadUnevenly;        // a schedule does so on purpose: it begins, follows another or ends
-  std::function<void()> connects;               // all that is connected from now on belongs to schedules
+  std::function<void(int, bool)> loadUnevenly;  // a schedule does so on purpose: it begins, follows another or ends
+  std::function<void(int)> connects;            // what is connected from now on belongs to schedules, with this turn
 };
 
 // Empty functions where that library has none of them.

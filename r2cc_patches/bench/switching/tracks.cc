@@ -79,8 +79,10 @@ Tracks::Tracks(const std::vector<planner::Node>& nodes, int channels, int nics) 
   std::vector<int> ring(ranks);
   std::iota(ring.begin(), ring.end(), 0);
   for (size_t line = 0; line <= cycles_.size(); line++) {
-    for (const int home : homes_) {
+    for (size_t channel = 0; channel < homes_.size(); channel++) {
+      const int home = homes_[channel];
       FlowPlan flow{static_cast<int>(line), static_cast<int>(plans_.size()), {}, {}};
+      if (line > 0) flow.turn = planner::turnOf(line - 1, channel, homes_);
       flow.sequence = line == 0 ? ringSequence(ring, {}, sizeof(float)) : bothWays(cycles_[line - 1]);
       flow.nics.assign(flow.sequence.edges.size(), home);
       plans_.push_back(std::move(flow));

@@ -47,19 +47,29 @@ Draft draftOf(Kind kind, const std::vector<std::vector<int>>& cycles, size_t cyc
   return draft;
 }
 
-Placing placedCuts(const Request& request, const Cluster& cluster, const std::vector<std::vector<int>>& cycles,
-                   const std::vector<int>& ring, Cuts& cuts) {
+struct PlacedCuts {
+  Cuts cuts;
+  Placing placing;
+  Instead instead = Instead::All;
+};
+
+PlacedCuts placedCuts(const Request& request, const Cluster& cluster, const std::vector<std::vector<int>>& cycles,
+                      const std::vector<int>& ring, const Cuts& cuts) {
   const double load = ringLoad(cluster.ranks());
-  const auto place = [&](const Cuts& given, Lines lines) {
-    return placed(request.nodes, cycles, request.homes, given, ring, load, lines);
+  const auto place = [&](const Cuts& given, Lines lines, Instead instead = Instead::All) {
+    return placed(request.nodes, cycles, request.homes, given, ring, load, lines, instead);
   };
-  Placing best = place(cuts, Lines::Cuts);
+  PlacedCuts best{cuts, place(cuts, Lines::Cuts)};
   const Cuts chains = cutCycles(cycles, cluster.bandwidths());
-  const Placing alone = place(chains, Lines::Cuts);
-  if (cuts.ringShare > 0 && alone.usPerByte <= best.usPerByte * kWorthARing) cuts = chains, best = alone;
+  Placing alone = place(chains, Lines::Cuts);
+  if (cuts.ringShare > 0 && alone.usPerByte <= best.placing.usPerByte * kWorthARing) best = {chains, std::move(alone)};
   // Rings in other orders spread loads where ends of chains are too few.
-  Placing mixed = place(chains, Lines::CutsAndRings);
-  if (mixed.usPerByte * kWorthARing <= best.usPerByte) cuts = chains, best = std::move(mixed);
+  for (const Instead instead : {Instead::All, Instead::InTurn}) {
+    if (instead == Instead::InTurn && !request.inTurn) continue;
+    Placing mixed = place(chains, Lines::CutsAndRings, instead);
+    const bool better = mixed.usPerByte * kWorthARing <= best.placing.usPerByte;
+    if (better) best = {chains, std::move(mixed), instead};
+  }
   return best;
 }
 
@@ -75,14 +85,16 @@ Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::
       out.drafts.push_back(draftOf(Kind::Chain, cycles, cut.cycle, cut.head, cut.share));
     }
   } else {
-    const Placing placing = placedCuts(request, cluster, cycles, ring, found);
-    for (const PlacedLine& line : placing.lines) {
+    PlacedCuts best = placedCuts(request, cluster, cycles, ring, found);
+    found = std::move(best.cuts);
+    for (const PlacedLine& line : best.placing.lines) {
       const Kind kind = line.whole ? Kind::Ring : Kind::Chain;
       out.drafts.push_back(draftOf(kind, cycles, line.cycle, line.head, line.share));
       out.drafts.back().homes = line.homes;
       rings += line.whole ? line.share : 0;
     }
-    out.railsUsPerByte = placing.usPerByte / request.cost.chainEfficiency;
+    out.railsUsPerByte = best.placing.usPerByte / request.cost.chainEfficiency;
+    out.inTurn = best.instead == Instead::InTurn;
   }
   if (found.ringShare > 0) {
     Draft draft;
@@ -91,8 +103,8 @@ Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::
     out.drafts.insert(out.drafts.begin(), std::move(draft));
   }
   char note[96];
-  std::snprintf(note, sizeof(note), "%zu lines along %zu cycles, %.3g of the message on rings", out.drafts.size(),
-                cycles.size(), found.ringShare + rings);
+  std::snprintf(note, sizeof(note), "%zu lines along %zu cycles, %.3g of the message on rings%s", out.drafts.size(),
+                cycles.size(), found.ringShare + rings, out.inTurn ? ", in turn" : "");
   out.note = note;
   return out;
 }

@@ -222,6 +222,12 @@ std::vector<std::vector<int>> cycles(int nodes, int count) {
   return all;
 }
 
+int turnOf(size_t cycle, size_t which, const std::vector<int>& homes) {
+  const auto own = homes.begin() + static_cast<std::ptrdiff_t>(which);
+  const auto each = std::count(homes.begin(), homes.end(), *own);
+  return static_cast<int>(static_cast<std::ptrdiff_t>(cycle) * each + std::count(homes.begin(), own, *own));
+}
+
 Cuts cutCycles(const std::vector<std::vector<int>>& cycles, const std::vector<double>& bandwidths) {
   return cutsOf({cycles, bandwidths, 0, false});
 }

@@ -12,6 +12,10 @@ namespace r2cc::planner {
 /// much more often than another. The same everywhere. nodes >= 3.
 std::vector<std::vector<int>> cycles(int nodes, int count);
 
+/// Of a cycle's channel number `which`, whose NICs are `homes`: its number among all channels of all cycles that are at
+/// home on the same NIC. Where that is gone, they go over the others in turn (r2ccScheduleConnects).
+int turnOf(size_t cycle, size_t which, const std::vector<int>& homes);
+
 constexpr double kWorthARing = 1.02;  // a ring beside the chains is not worth its channels for less
 
 struct Cut {

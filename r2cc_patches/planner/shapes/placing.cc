@@ -34,7 +34,7 @@ struct Worth {
 class Placer {
  public:
   Placer(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles, const std::vector<int>& homes,
-         const Cuts& cuts, const std::vector<int>& ring, double ringLoad, Lines lines)
+         const Cuts& cuts, const std::vector<int>& ring, double ringLoad, Lines lines, Instead instead)
       : cycles_(cycles),
         homes_(homes),
         cuts_(cuts),
@@ -42,14 +42,16 @@ class Placer {
         rings_(rails_.none()),
         share_(1 - cuts.ringShare),
         ofRing_(1 / ringLoad),
-        withRings_(lines == Lines::CutsAndRings) {
+        withRings_(lines == Lines::CutsAndRings),
+        inTurn_(instead == Instead::InTurn) {
     const double load = cuts.ringShare * ringLoad / static_cast<double>(homes.size());
-    for (const int home : homes) addRing(rails_, rings_, ring, static_cast<size_t>(home), load);
+    for (const int home : homes) addRing(rails_, rings_, ring, {static_cast<size_t>(home)}, load);
   }
 
-  static void addRing(const Rails& rails, Rails::Loads& sum, const std::vector<int>& ring, size_t home, double load) {
+  static void addRing(const Rails& rails, Rails::Loads& sum, const std::vector<int>& ring,
+                      const Rails::Channel& channel, double load) {
     for (size_t i = 0; i < ring.size() && load > 0; i++) {
-      rails.add(sum, home, ring[i], ring[(i + 1) % ring.size()], load);
+      rails.add(sum, channel, ring[i], ring[(i + 1) % ring.size()], load);
     }
   }
 
@@ -60,15 +62,17 @@ class Placer {
       for (size_t which = 0; which < homes_.size(); which++) {
         choice.heads[cut.cycle * homes_.size() + which] = static_cast<int>(cut.head);
         choice.used++;
-        addCut(choice.sum, cycles_[cut.cycle], static_cast<size_t>(homes_[which]), cut.head);
+        addCut(choice.sum, cycles_[cut.cycle], channelOf(cut.cycle, which), cut.head);
       }
     }
     return placingOf(choice);
   }
 
   Placing searched() {
-    for (const std::vector<int>& cycle : cycles_) {
-      for (const int home : homes_) loads_.push_back(cutsOf(cycle, static_cast<size_t>(home)));
+    for (size_t cycle = 0; cycle < cycles_.size(); cycle++) {
+      for (size_t which = 0; which < homes_.size(); which++) {
+        loads_.push_back(cutsOf(cycles_[cycle], channelOf(cycle, which)));
+      }
     }
     Cutting best = choiceOf(std::vector<int>(loads_.size(), Cutting::kUnused));
     for (const Cut& cut : cuts_.cuts) {
@@ -100,29 +104,33 @@ class Placer {
     return out;
   }
 
+  Rails::Channel channelOf(size_t cycle, size_t which) const {
+    const auto home = static_cast<size_t>(homes_[which]);
+    return inTurn_ ? Rails::Channel{home, turnOf(cycle, which, homes_)} : Rails::Channel{home};
+  }
   bool isRing(size_t channel, int head) const {
     return static_cast<size_t>(head) == cycles_[channel / homes_.size()].size();
   }
   double weight(size_t channel, int head) const { return isRing(channel, head) ? ofRing_ : 1; }
 
   /// What a chain along all of the cycle but the edge that ends at `head` makes of NICs.
-  void addCut(Rails::Loads& sum, const std::vector<int>& cycle, size_t home, size_t head) const {
+  void addCut(Rails::Loads& sum, const std::vector<int>& cycle, const Rails::Channel& channel, size_t head) const {
     for (size_t i = 0; i < cycle.size(); i++) {
       if (i == head) continue;
       const int a = cycle[(i + cycle.size() - 1) % cycle.size()], b = cycle[i];
-      rails_.add(sum, home, a, b, 1);
-      rails_.add(sum, home, b, a, 1);
+      rails_.add(sum, channel, a, b, 1);
+      rails_.add(sum, channel, b, a, 1);
     }
   }
 
   /// A channel's loads by where it is cut; of the ring last.
-  std::vector<Rails::Loads> cutsOf(const std::vector<int>& cycle, size_t home) const {
+  std::vector<Rails::Loads> cutsOf(const std::vector<int>& cycle, const Rails::Channel& channel) const {
     std::vector<Rails::Loads> edges(cycle.size(), rails_.none());
     Rails::Loads all = rails_.none();
     for (size_t i = 0; i < cycle.size(); i++) {  // edge i ends at cycle[i]: it is what a cut at head i leaves out
       const int a = cycle[(i + cycle.size() - 1) % cycle.size()], b = cycle[i];
-      rails_.add(edges[i], home, a, b, 1);
-      rails_.add(edges[i], home, b, a, 1);
+      rails_.add(edges[i], channel, a, b, 1);
+      rails_.add(edges[i], channel, b, a, 1);
       for (size_t row = 0; row < all.size(); row++) all[row] += edges[i][row];
     }
     for (Rails::Loads& edge : edges) {
@@ -130,7 +138,7 @@ class Placer {
     }
     if (withRings_) {
       edges.push_back(rails_.none());
-      addRing(rails_, edges.back(), cycle, home, 1);
+      addRing(rails_, edges.back(), cycle, channel, 1);
     }
     return edges;
   }
@@ -232,7 +240,7 @@ class Placer {
   Rails::Loads rings_;
   const double share_;   // of the message: what lies on cycles
   const double ofRing_;  // of the message, on a ring whose connections carry as much as it has
-  const bool withRings_;
+  const bool withRings_, inTurn_;
   std::vector<std::vector<Rails::Loads>> loads_;  // by channel and head; only where they are searched
 };
 
@@ -240,8 +248,8 @@ class Placer {
 
 Placing placed(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles,
                const std::vector<int>& homes, const Cuts& cuts, const std::vector<int>& ring, double ringLoad,
-               Lines lines) {
-  Placer placer(nodes, cycles, homes, cuts, ring, ringLoad, lines);
+               Lines lines, Instead instead) {
+  Placer placer(nodes, cycles, homes, cuts, ring, ringLoad, lines, instead);
   return nodes.size() <= kMostPlaced ? placer.searched() : placer.asGiven();
 }
 
@@ -251,7 +259,7 @@ double ringsUsPerByte(const std::vector<Node>& nodes, const std::vector<std::vec
   Rails::Loads sum = rails.none();
   const double each = ringLoad / static_cast<double>(count * homes.size());
   for (size_t i = first; i < first + count; i++) {
-    for (const int home : homes) Placer::addRing(rails, sum, cycles[i], static_cast<size_t>(home), each);
+    for (const int home : homes) Placer::addRing(rails, sum, cycles[i], {static_cast<size_t>(home)}, each);
   }
   return *std::max_element(sum.begin(), sum.end());
 }

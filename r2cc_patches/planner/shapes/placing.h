@@ -28,10 +28,13 @@ struct Placing {
 /// Cuts alone, or some cycles whole beside them.
 enum class Lines : uint8_t { Cuts, CutsAndRings };
 
+/// Where a channel's home is gone: over all rails that are left, or each over one of them, in turn.
+enum class Instead : uint8_t { All, InTurn };
+
 /// Begins with `cuts` on all homes and makes that better. `ringLoad` as cutCycles', of a ring along `ring` or a cycle.
 Placing placed(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles,
                const std::vector<int>& homes, const Cuts& cuts, const std::vector<int>& ring, double ringLoad,
-               Lines lines);
+               Lines lines, Instead instead);
 
 /// The busiest NIC's time, in us a byte, where these cycles, `count` of them from `first` on, are rings on all homes.
 double ringsUsPerByte(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles, size_t first,

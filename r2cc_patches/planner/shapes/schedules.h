@@ -15,6 +15,7 @@ struct Proposal {
   std::vector<Draft> drafts;
   std::string note;
   double railsUsPerByte = 0;  // of the busiest NIC, where drafts are placed on channels with homes
+  bool inTurn = false;        // Plan's
 };
 
 /// `ring` is the nodes' order in rings, from ringOrder. `parts`: at most so many drafts, 1 at least.

@@ -59,8 +59,8 @@ class TreePlacer {
     for (int slot = 1; slot < nodes; slot++) {
       const int child = tree.slots[static_cast<size_t>(slot)];
       const int parent = tree.slots[static_cast<size_t>(treeParent(nodes, slot))];
-      rails_.add(loads, static_cast<size_t>(tree.home), child, parent, 1);
-      rails_.add(loads, static_cast<size_t>(tree.home), parent, child, 1);
+      rails_.add(loads, {static_cast<size_t>(tree.home)}, child, parent, 1);
+      rails_.add(loads, {static_cast<size_t>(tree.home)}, parent, child, 1);
     }
     return loads;
   }

@@ -30,6 +30,7 @@
 #include "paths/peer.h"
 #include "paths/wanted.h"
 #include "record/events.h"
+#include "record/health_board.h"
 #include "record/recorder.h"
 #include "record/tally.h"
 
@@ -59,14 +60,14 @@ struct Services {
   std::function<void()> wake;                                         // thread-safe: makes the engine look at once
   std::function<void()> fetchAcks;                           // by a thread that waits for some: those that have come
   std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
-  /// The schedule that loads NICs unevenly on purpose and counts on lost ones being spread evenly, by number; 0: none.
-  std::function<uint64_t()> schedule;
-  std::function<uint64_t()> scheduleWindow;      // of a schedule's connection made now, in bytes; 0: it is none
-  std::function<void(const std::string&)> warn;  // NCCL's log, level WARN
-  std::function<void(const std::string&)> info;  // the same, level INFO
-  std::string host;                              // this host's name
-  std::function<void()> said;                    // waits until those lines are written, for a short time at most
-  FirstFailure* firstFailure = nullptr;          // of all connections of the process, with the engine's mutex
+  /// The schedule that loads NICs unevenly on purpose.
+  std::function<RunningSchedule()> schedule;
+  std::function<ScheduleConnection()> scheduleConnection;  // what one is that is made now
+  std::function<void(const std::string&)> warn;            // NCCL's log, level WARN
+  std::function<void(const std::string&)> info;            // the same, level INFO
+  std::string host;                                        // this host's name
+  std::function<void()> said;            // waits until those lines are written, for a short time at most
+  FirstFailure* firstFailure = nullptr;  // of all connections of the process, with the engine's mutex
 };
 
 /// A lane's turn in a call ends with the message that makes it so much, as stock's does with each: what the others have

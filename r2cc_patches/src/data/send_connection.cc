@@ -32,7 +32,8 @@ SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id
       homeDev_(homeDev),
       remoteHomeDev_(remoteHomeDev),
       kept_(requests_, allPlain(services)),
-      window_(services.scheduleWindow ? services.scheduleWindow() : 0),
+      madeFor_(services.scheduleConnection ? services.scheduleConnection() : ScheduleConnection{}),
+      window_(madeFor_.window),
       lastMove_(runNs()) {}
 
 SendConnection::~SendConnection() = default;

@@ -246,6 +246,7 @@ class SendConnection final : public Connection {
   int64_t nextTry_ = 0;        // of any lane that nothing waits for, after one was lost
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;
+  const ScheduleConnection madeFor_;
   SendWindow window_;  // of one that is made for schedules alone
   int64_t lookedAtWindow_ = 0;
   uint64_t awayUnder_ = 0;   // of one: the schedule under which its home was not well

@@ -244,12 +244,13 @@ void SendConnection::refreshWanted(int64_t now) {
   auto* home = const_cast<Path*>(home_);
   if (services_.mode >= 2) {
     const size_t nics = services_.local->size();
-    const uint64_t schedule = services_.schedule ? services_.schedule() : 0;
-    const bool evenly = schedule != 0;
+    const RunningSchedule schedule = services_.schedule ? services_.schedule() : RunningSchedule{};
+    if (schedule.inTurn && window_.ofSchedule()) wanted_ = shareInTurn(peer, home, madeFor_.turn);
+    const bool evenly = schedule.number != 0;
     const std::vector<double>& demand = evenly ? std::vector<double>(nics, 1.0) : demandOfNics(peer, nics, now);
-    wanted_ = balancedShares(peer, home, demand, services_.distance);
+    if (wanted_.empty()) wanted_ = balancedShares(peer, home, demand, services_.distance);
     if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
-    if (window_.ofSchedule()) stayAway(schedule);
+    if (window_.ofSchedule()) stayAway(schedule.number);
     return;
   }
   if (home_->state() == PathState::Up && !home_->dataDoubted() && !home_->leaving) {

@@ -170,7 +170,7 @@ void Engine::lend(Distance distance) {
   };
   services_.misplaced = [this](const Lane& lane, bool forGood) { announcer_.onMisplaced(lane, forGood); };
   services_.schedule = [this] { return report_.schedule(); };
-  services_.scheduleWindow = [this] { return report_.scheduleWindow(); };
+  services_.scheduleConnection = [this] { return report_.scheduleConnection(); };
 }
 
 /// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt

@@ -145,7 +145,7 @@ std::vector<NicReport::Evidence> NicReport::evidence(int64_t now) {
 }
 
 void NicReport::tick(int64_t now) {
-  if (const uint64_t runs = schedule(); runs != std::exchange(schedule_, runs)) {
+  if (const uint64_t runs = schedule().number; runs != std::exchange(schedule_, runs)) {
     for (const auto& [key, peer] : shared_.peers) peer->plansVersion++;  // shares are given out otherwise
   }
   if (!changed_ && now - lookedNs_ < kWellAgainNs) return;

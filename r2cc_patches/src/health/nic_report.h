@@ -34,11 +34,13 @@ class NicReport {
   void onPathHealth(const Peer& peer, const PathHealth& message);
   void tick(int64_t now);
   /// Whether NICs may be compared by what they carry.
-  bool comparable() const { return schedule() == 0; }
-  /// The schedule that loads them unevenly, by number; 0: none.
-  uint64_t schedule() const { return board_ == nullptr ? 0 : board_->schedule(); }
-  /// Of a connection that is made now for a schedule: the bytes that it may have under way; 0: it is for none.
-  uint64_t scheduleWindow() const { return board_ == nullptr ? 0 : board_->scheduleWindow(); }
+  bool comparable() const { return schedule().number == 0; }
+  /// The schedule that loads them unevenly.
+  RunningSchedule schedule() const { return board_ == nullptr ? RunningSchedule{} : board_->schedule(); }
+  /// What a connection is that is made now.
+  ScheduleConnection scheduleConnection() const {
+    return board_ == nullptr ? ScheduleConnection{} : board_->scheduleConnection();
+  }
 
  private:
   struct Evidence;

@@ -4,6 +4,7 @@
 #include <climits>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "paths/balance.h"
 #include "paths/peer.h"
@@ -63,6 +64,19 @@ std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vecto
     if (parts[i] > 0) out.push_back({paths[i], parts[i]});
   }
   return out;
+}
+
+std::vector<Share> shareInTurn(const Peer& peer, Path* home, int turn) {
+  if (home->carriesData() && home->capacity > 0) return {};
+  std::vector<Path*> others = candidates(peer, home);
+  others.erase(others.begin());
+  const auto whole = [](const Path* path) { return path->capacity >= 1.0; };
+  if (others.empty() || !std::all_of(others.begin(), others.end(), whole)) return {};
+  // In the order of NICs, as the planner counts them.
+  std::sort(others.begin(), others.end(), [](const Path* a, const Path* b) {
+    return std::pair(a->local, a->remote) < std::pair(b->local, b->remote);
+  });
+  return {{others[static_cast<size_t>(turn) % others.size()], 1}};
 }
 
 bool sameShares(const std::vector<Share>& a, const std::vector<Share>& b) {

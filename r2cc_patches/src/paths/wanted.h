@@ -24,6 +24,10 @@ using Distance = std::function<int(size_t, size_t)>;
 std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vector<double>& demandOfNic,
                                   const Distance& distance);
 
+/// Of a schedule's connection whose home carries nothing: all of it over the path that is its turn's, of those that
+/// balancedShares chooses from. Empty where home carries something, or where one of the others is not whole.
+std::vector<Share> shareInTurn(const Peer& peer, Path* home, int turn);
+
 /// True when both give every path the same part.
 bool sameShares(const std::vector<Share>& a, const std::vector<Share>& b);
 

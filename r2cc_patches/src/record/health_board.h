@@ -9,6 +9,18 @@
 
 namespace r2cc {
 
+/// One that loads NICs unevenly (r2ccUnevenLoad).
+struct RunningSchedule {
+  uint64_t number = 0;  // another one for each that came; 0: there is none
+  bool inTurn = false;
+};
+
+/// A connection that is made for schedules (r2ccScheduleConnects).
+struct ScheduleConnection {
+  uint64_t window = 0;  // bytes; 0: it is made for none
+  int turn = 0;
+};
+
 class HealthBoard {
  public:
   /// An engine starts with these NICs; none: it ends.
@@ -17,30 +29,34 @@ class HealthBoard {
   void set(const std::vector<double>& capacities);
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   int read(R2ccNicHealth* out, int most) const;
-  void uneven(int begins) {
-    schedules_.fetch_add(1, std::memory_order_relaxed);
-    uneven_.fetch_add(begins, std::memory_order_relaxed);
+  void uneven(int begins, bool inTurn) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    uneven_ += begins;
+    running_ = {running_.number + 1, inTurn};
   }
-  bool comparable() const { return uneven_.load(std::memory_order_relaxed) == 0; }
-  /// Another number for each that came; 0: none loads NICs unevenly.
-  uint64_t schedule() const { return comparable() ? 0 : schedules_.load(std::memory_order_relaxed); }
-  void scheduleConnects(int begins, uint64_t window) {
-    if (begins > 0) window_.store(window, std::memory_order_relaxed);
-    connects_.fetch_add(begins, std::memory_order_relaxed);
+  RunningSchedule schedule() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return uneven_ == 0 ? RunningSchedule{} : running_;
   }
-  /// Bytes that a connection which is made now may have under way; 0: it belongs to no schedule.
-  uint64_t scheduleWindow() const {
-    return connects_.load(std::memory_order_relaxed) > 0 ? window_.load(std::memory_order_relaxed) : 0;
+  void scheduleConnects(int begins, ScheduleConnection like) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (begins >= 0) made_ = like;
+    connects_ += begins;
+  }
+  /// What a connection is that is made now.
+  ScheduleConnection scheduleConnection() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return connects_ > 0 ? made_ : ScheduleConnection{};
   }
 
  private:
   mutable std::mutex mutex_;
   std::vector<R2ccNicHealth> nics_;
   std::atomic<uint64_t> version_{0};
-  std::atomic<int> uneven_{0};  // schedules that load NICs unevenly
-  std::atomic<uint64_t> schedules_{0};
-  std::atomic<int> connects_{0};
-  std::atomic<uint64_t> window_{0};
+  int uneven_ = 0;           // schedules that load NICs unevenly
+  RunningSchedule running_;  // the newest
+  int connects_ = 0;         // threads that connect for schedules
+  ScheduleConnection made_;
 };
 
 /// The process's own.

@@ -38,8 +38,10 @@ HealthBoard& healthBoard() {
 
 uint64_t r2ccHealthVersion(void) { return r2cc::healthBoard().version(); }
 
-void r2ccUnevenLoad(int begins) { r2cc::healthBoard().uneven(begins); }
+void r2ccUnevenLoad(int begins, int in_turn) { r2cc::healthBoard().uneven(begins, in_turn != 0); }
 
-void r2ccScheduleConnects(int begins, uint64_t window) { r2cc::healthBoard().scheduleConnects(begins, window); }
+void r2ccScheduleConnects(int begins, uint64_t window, int turn) {
+  r2cc::healthBoard().scheduleConnects(begins, {window, turn});
+}
 
 int r2ccHealth(struct R2ccNicHealth* out, int most) { return r2cc::healthBoard().read(out, most); }

@@ -15,7 +15,7 @@ namespace {
 
 // NICs that would need 0.2 s for the data: a schedule is worth it.
 Health slowNics(std::atomic<int>& uneven) {
-  return {[] { return std::vector<NicState>(2, {1.0, 0.001}); }, [&uneven](int begins) { uneven += begins; }, {}};
+  return {[] { return std::vector<NicState>(2, {1.0, 0.001}); }, [&uneven](int begins, bool) { uneven += begins; }, {}};
 }
 
 // Rank 2 is late every time: an iteration takes 10 ms everywhere, or a bit more, and a switch begins a few after it was

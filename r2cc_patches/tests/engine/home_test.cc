@@ -1,4 +1,5 @@
 // What a lost NIC had: where it is while a schedule counts on the loss, and when it comes home.
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -37,14 +38,14 @@ std::map<std::string, std::string> lastOfSenders(const std::string& file) {
 class Away {
  public:
   Away() : rig(options(file_)) {
-    rig.health(0).scheduleConnects(1, UINT64_MAX);
+    rig.health(0).scheduleConnects(1, {UINT64_MAX, 0});
     connect();
-    rig.health(0).scheduleConnects(-1, 0);
+    rig.health(0).scheduleConnects(-1, {});
     connect();
     rig.start();
     lose(1);
     CHECK(Rig::within(kLimitNs, [&] { return spread(0) && spread(1); }));
-    rig.health(0).uneven(1);
+    rig.health(0).uneven(1, false);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it is heard of
     rig.fabric.heal({0, 1});
     rig.link(0, 1, true);
@@ -90,14 +91,14 @@ class Away {
 
 TEST(net_what_a_schedule_connected_comes_home_when_no_schedule_runs) {
   Away away;
-  away.rig.health(0).uneven(-1);
+  away.rig.health(0).uneven(-1, false);
   CHECK(Rig::within(kLimitNs, [&] { return away.home(0); }));
   finish(away.rig);
 }
 
 TEST(net_what_a_schedule_connected_comes_home_with_the_next_schedule) {
   Away away;
-  away.rig.health(0).uneven(0);
+  away.rig.health(0).uneven(0, false);
   CHECK(Rig::within(kLimitNs, [&] { return away.home(0); }));
   finish(away.rig);
 }
@@ -136,5 +137,56 @@ TEST(net_what_a_lost_nic_had_is_spread_anew_when_connections_come) {
     return both == 2;
   };
   CHECK(Rig::within(kLimitNs, evenly));
+  finish(rig);
+}
+
+/// Connections at home on NIC 1 of three, which goes. The first three are made for schedules, with turns 0, 1 and 2.
+TEST(net_what_a_schedule_connected_takes_one_other_nic_each_in_turn) {
+  const check::Scratch scratch;
+  RigOptions o;
+  o.mode = 2;
+  o.eventFile = scratch / "events";
+  Rig rig(o);
+  const auto connect = [&] {
+    Stream& stream = rig.stream(0, 1, 1, UINT64_MAX / 2);
+    CHECK(Rig::within(kLimitNs, [&] {
+      stream.sender->step(), stream.receiver->step();
+      return stream.receiver->done() > 0;
+    }));
+  };
+  for (const int turn : {0, 1, 2}) {
+    rig.health(0).scheduleConnects(1, {UINT64_MAX, turn});
+    connect();
+    rig.health(0).scheduleConnects(-1, {});
+  }
+  connect();
+  rig.start();
+  // On which rail each is, of the first ones; -1: over several lanes.
+  const auto are = [&](const std::vector<int>& wanted) {
+    return Rig::within(kLimitNs, [&] {
+      std::vector<int> rails;
+      for (const auto& [connection, line] : lastOfSenders(o.eventFile)) {
+        const std::string key = "\"peer_nic\":";
+        const bool several = line.find("\"shares\"") != std::string::npos;
+        rails.push_back(several ? -1 : std::stoi(line.substr(line.find(key) + key.size())));
+      }
+      rails.resize(std::min(rails.size(), wanted.size()));
+      return rails == wanted;
+    });
+  };
+  rig.fabric.cut({0, 1}, Cut::Hold);
+  rig.link(0, 1, false);
+  CHECK(are({-1, -1, -1, -1}));
+  rig.health(0).uneven(1, true);
+  CHECK(are({0, 2, 0, -1}));
+  rig.health(0).uneven(0, false);
+  CHECK(are({-1, -1, -1, -1}));
+  rig.health(0).uneven(0, true);
+  CHECK(are({0, 2, 0, -1}));
+  // With one of these gone, too, one is left for all.
+  rig.fabric.cut({0, 2}, Cut::Hold);
+  rig.link(0, 2, false);
+  CHECK(are({0, 0, 0}));
+  rig.health(0).uneven(-1, false);
   finish(rig);
 }

@@ -221,13 +221,13 @@ TEST(net_health_compares_nothing_while_a_schedule_loads_nics_unevenly) {
   Rig rig(o);
   for (int host = 0; host < 3; host++) {
     for (int rail = 0; rail < 4; rail++) rig.fabric.carries({host, rail}, 1.0);
-    rig.health(host).uneven(1);
+    rig.health(host).uneven(1, false);
   }
   ring(rig, 4);
   for (const int host : {0, 2}) rig.fabric.carries({host, 0}, 0.5);
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   CHECK_EQ(healthOf(rig, 0).at(0), 1.0);
-  for (int host = 0; host < 3; host++) rig.health(host).uneven(-1);
+  for (int host = 0; host < 3; host++) rig.health(host).uneven(-1, false);
   CHECK(Rig::within(kLimitNs, [&] { return healthOf(rig, 0).at(0) < 0.7; }));
   finish(rig);
 }

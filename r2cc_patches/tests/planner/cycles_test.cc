@@ -4,6 +4,8 @@
 #include <set>
 
 #include "check.h"
+#include "counted.h"
+#include "planner/exact.h"
 #include "planner/shapes/cycles.h"
 #include "requests.h"
 
@@ -141,34 +143,6 @@ TEST(plan_with_cycles_cuts_them) {
 
 namespace {
 
-/// How long the busiest NIC is busy, of the ring's time on whole nodes, counted edge by edge: a channel's messages go
-/// over its home's rail, else evenly over the rails that both ends have. One NIC carries 1 in time 1.
-double busiestNic(const Request& request, const Plan& plan) {
-  const size_t nodes = request.nodes.size(), nics = request.homes.size();
-  std::vector<double> out(nodes * nics, 0);
-  for (const Part& part : plan.parts) {
-    for (const int home : part.homes) {
-      const double load = part.share / static_cast<double>(part.homes.size());
-      for (size_t i = 0; i + 1 < part.order.size(); i++) {
-        const auto a = static_cast<size_t>(part.order[i]), b = static_cast<size_t>(part.order[i + 1]);
-        std::vector<size_t> rails;
-        const auto both = [&](size_t rail) {
-          return request.nodes[a].nics[rail].capacity > 0 && request.nodes[b].nics[rail].capacity > 0;
-        };
-        for (size_t rail = 0; rail < nics; rail++) {
-          if (both(static_cast<size_t>(home)) ? rail == static_cast<size_t>(home) : both(rail)) rails.push_back(rail);
-        }
-        for (const size_t rail : rails) {  // as much the other way
-          out[a * nics + rail] += load / static_cast<double>(rails.size());
-          out[b * nics + rail] += load / static_cast<double>(rails.size());
-        }
-      }
-    }
-  }
-  const double most = *std::max_element(out.begin(), out.end());
-  return most * static_cast<double>(nics * nodes) / (2 * (static_cast<double>(nodes) - 1));
-}
-
 Request withHomes(int nodes, int nics) {
   Request request;
   for (int i = 0; i < nodes; i++) request.nodes.push_back(r2cc::check::planNode(i, 1, nics, 1));
@@ -189,18 +163,21 @@ TEST(plan_channels_are_cut_so_that_rails_are_even) {
   const struct {
     int nodes, nics;
     double most;
-  } cases[] = {{4, 2, 4.0 / 3}, {4, 3, 8.0 / 7}, {4, 4, 1.2}, {5, 2, 1.25}, {8, 2, 8.0 / 7}, {8, 3, 1.09}};
+  } cases[] = {{4, 2, 4.0 / 3}, {4, 3, 12.0 / 11}, {4, 4, 10.0 / 9}, {5, 2, 1.25}, {8, 2, 8.0 / 7}, {8, 3, 1.09}};
   for (const auto& [nodes, nics, most] : cases) {
     Request request = withHomes(nodes, nics);
     const Plan found = plan(request);
     CHECK(found.schedule == Schedule::Chain);
     std::vector<std::vector<bool>> used(request.cycles.size(), std::vector<bool>(request.homes.size(), false));
     double sum = 0;
-    size_t channels = 0;
-    for (const Part& part : found.parts) channels += part.homes.size();
+    // All connections carry the same: a ring's 2 (p - 1) / p of its share, a chain's all of it.
+    const auto each = [&](const Part& part) {
+      const double load = part.kind == Kind::Ring ? r2cc::check::ringLoadOf(request) : 1;
+      return part.share * load / static_cast<double>(part.homes.size());
+    };
     for (const Part& part : found.parts) {
       sum += part.share;
-      CHECK(std::abs(part.share * static_cast<double>(channels) - static_cast<double>(part.homes.size())) < 1e-9);
+      CHECK(std::abs(each(part) / each(found.parts.front()) - 1) < 1e-9);
       for (const int home : part.homes) {
         const auto cycle = static_cast<size_t>(part.cycle), which = static_cast<size_t>(home);
         CHECK(!used[cycle][which]);
@@ -208,11 +185,35 @@ TEST(plan_channels_are_cut_so_that_rails_are_even) {
       }
     }
     CHECK(std::abs(sum - 1) < 1e-9);
-    const double busiest = busiestNic(request, found);
+    const double busiest = r2cc::check::counted(request, found);
     CHECK(busiest <= most * (1 + 1e-6));
     CHECK(std::abs(found.predictedUs / found.healthyUs - busiest) < 0.01);
     CHECK(planFromJson(toJson(found)).parts.back().homes == found.parts.back().homes);
+    CHECK_EQ(planFromJson(toJson(found)).inTurn, found.inTurn);
   }
+}
+
+TEST(plan_of_three_nics_is_at_the_bound_where_connections_take_one_other_nic_each) {
+  // Spread over both NICs that are left, half a connection meets whole ones on each: 8/7 is the least, by 7 of 9
+  // channels. Bound: 6 transfers of the message over 11 NICs, of 6 over 12.
+  Request request = withHomes(4, 3);
+  const Plan found = plan(request);
+  CHECK(found.inTurn && std::abs(r2cc::check::counted(request, found) - 12.0 / 11) < 1e-9);
+  CHECK(exactText(found).find(", in turn, ") != std::string::npos);
+  request.inTurn = false;
+  const Plan spread = plan(request);
+  CHECK(!spread.inTurn && std::abs(r2cc::check::counted(request, spread) - 8.0 / 7) < 1e-9);
+  CHECK(exactText(spread).find("in turn") == std::string::npos);
+  request = withHomes(4, 2);  // one NIC is left: there is no choice
+  CHECK(!plan(request).inTurn);
+}
+
+TEST(plan_turns_count_all_channels_of_a_home) {
+  const std::vector<int> homes{0, 1, 0, 1};
+  CHECK_EQ(turnOf(0, 0, homes), 0);
+  CHECK_EQ(turnOf(0, 2, homes), 1);
+  CHECK_EQ(turnOf(0, 3, homes), 1);
+  CHECK_EQ(turnOf(2, 1, homes), 4);
 }
 
 TEST(plan_channels_are_used_alike_on_whole_nodes) {
