@@ -16,6 +16,7 @@ constexpr int kMostNics = 32;
 
 struct Facts {
   int nics = 0;
+  bool failTogether = false;
   std::array<R2ccNicHealth, kMostNics> nic{};
   std::array<int, MAXCHANNELS> homes{};
 };
@@ -23,6 +24,7 @@ struct Facts {
 Facts localFacts() {
   Facts facts;
   facts.nics = std::clamp(r2ccHealth(facts.nic.data(), kMostNics), 0, kMostNics);
+  facts.failTogether = r2ccNicsFailTogether() != 0;
   return facts;
 }
 
@@ -52,6 +54,7 @@ ncclResult_t Capacities::gather(ncclComm* comm, Capacities& out) {
   for (int rank = 0; rank < comm->nRanks; rank++) {
     planner::Node& node = out.nodes[static_cast<size_t>(comm->rankToNode[rank])];
     const Facts& facts = all[static_cast<size_t>(rank)];
+    out.failTogether |= facts.failTogether;
     const bool first = node.ranks.empty();
     node.ranks.push_back(rank);
     if (first) {

@@ -17,6 +17,7 @@ struct Capacities {
   static ncclResult_t gather(ncclComm* comm, Capacities& out);
 
   std::vector<planner::Node> nodes;
+  bool failTogether = false;  // somewhere two NICs do (r2ccNicsFailTogether)
   /// By node: NICs (places in its list) of the ring graph's channels.
   std::vector<std::vector<int>> homes;
 };

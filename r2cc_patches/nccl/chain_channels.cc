@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "bootstrap.h"
 #include "channel.h"
 #include "graph.h"
 #include "graph/topo.h"
@@ -14,6 +15,7 @@
 namespace r2cc::schedules {
 namespace {
 
+constexpr int kNoTurn = -1;
 constexpr int kMostChannels = 24;  // of all cycles together: each costs a connection's buffers in four directions
 
 /// The ranks of each node in the order in which the ring passes them; empty if it does not pass each node in one go.
@@ -93,11 +95,22 @@ class MayCapture {
 /// Tells the net that what is connected meanwhile is there for schedules alone.
 class ForSchedules {
  public:
-  ForSchedules(uint64_t window, int turn) { r2ccScheduleConnects(1, window, turn); }
-  ~ForSchedules() { r2ccScheduleConnects(-1, 0, 0); }
+  ForSchedules(const ncclComm* comm, uint64_t window, int turn) : schedule_(comm->commHash) {
+    r2ccScheduleConnects(1, schedule_, window, turn);
+  }
+  ~ForSchedules() { r2ccScheduleConnects(-1, schedule_, 0, 0); }
   ForSchedules(const ForSchedules&) = delete;
   ForSchedules& operator=(const ForSchedules&) = delete;
+
+ private:
+  const uint64_t schedule_;
 };
+
+/// Ranks of one process say the same at a time: what is connected meanwhile may be another one's.
+ncclResult_t waitForNode(const ncclComm* comm) {
+  return bootstrapIntraNodeBarrier(comm->bootstrap, comm->localRankToRank, comm->localRank, comm->localRanks,
+                                   comm->localRankToRank[0]);
+}
 
 }  // namespace
 
@@ -141,19 +154,19 @@ std::vector<int> ChainChannels::along(size_t cycle, int which) const {
   return joined(nodeOrders_[cycle], insideNodes_[static_cast<size_t>(which)]);
 }
 
-ncclResult_t ChainChannels::connect(ncclComm* comm, uint64_t window) {
+ncclResult_t ChainChannels::connect(ncclComm* comm, uint64_t window, bool inTurn) {
   window_ = window;
-  std::map<int, std::vector<std::pair<size_t, int>>> byTurn;  // all at once where there is no choice
-  const bool choice = std::set<int>(homes_.begin(), homes_.end()).size() > 2;
+  std::map<int, std::vector<std::pair<size_t, int>>> byTurn;
   for (size_t cycle = 0; cycle < cycles_.size(); cycle++) {
     for (int which = 0; which < perCycle_; which++) {
-      const int turn = choice ? planner::turnOf(cycle, static_cast<size_t>(which), homes_) : 0;
+      const int turn = inTurn ? planner::turnOf(cycle, static_cast<size_t>(which), homes_) : kNoTurn;
       byTurn[turn].emplace_back(cycle, which);
     }
   }
   for (const auto& [turn, channels] : byTurn) {
     for (const auto& [cycle, which] : channels) NCCLCHECK(make(comm, cycle, which));
-    const ForSchedules forSchedules(window_, turn);
+    NCCLCHECK(waitForNode(comm));
+    const ForSchedules forSchedules(comm, window_, turn);
     NCCLCHECK(ncclTransportP2pSetup(comm, &graph_, 0));
   }
   return ncclSuccess;
@@ -226,7 +239,7 @@ bool ChainChannels::hang(ncclComm* comm, size_t line, const std::vector<int>& ho
 
 ncclResult_t ChainChannels::connectHung(ncclComm* comm) {
   const MayCapture mayCapture;
-  const ForSchedules forSchedules(window_, 0);  // trees count on a lost NIC's load on all that are left
+  const ForSchedules forSchedules(comm, window_, kNoTurn);
   for (const int id : hung_) {
     ncclTree& tree = comm->channels[id].tree;
     int peers[NCCL_MAX_TREE_ARITY + 1] = {tree.up, tree.down[0], tree.down[1], tree.down[2]};

@@ -34,8 +34,8 @@ class ChainChannels {
   int nodes() const { return static_cast<int>(nodeOrders_.empty() ? 0 : nodeOrders_.front().size()); }
 
   /// Makes the channels with their rings, and connects both directions. A connection sends while at most `window` bytes
-  /// are under way. Collective.
-  ncclResult_t connect(ncclComm* comm, uint64_t window);
+  /// are under way. `inTurn`: a plan may be (planner::Plan). Collective.
+  ncclResult_t connect(ncclComm* comm, uint64_t window, bool inTurn);
   /// The chain from `order`'s first rank (head) to its last, or `backwards`, on these of the cycle's channels; in the
   /// host's structures. False if `order` is no cut of that cycle, or a held channel is cut elsewhere.
   bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order, bool backwards);

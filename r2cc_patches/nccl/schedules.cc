@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/process_life.h"
@@ -11,6 +12,7 @@
 #include "engine/config.h"
 #include "health_watch.h"
 #include "planner/exact.h"
+#include "planner/shapes/pool.h"
 #include "planner/shapes/tree.h"
 #include "record/r2cc_health.h"
 #include "settings.h"
@@ -101,7 +103,7 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   }
   const int64_t began = r2cc::nowNs();
   const double rate = bytesPerUs(made->initial_.nodes);
-  NCCLCHECK(made->chains_.connect(comm, windowOf(rate)));
+  NCCLCHECK(made->chains_.connect(comm, windowOf(rate), made->mayBeInTurn()));
   made->mostChunkBytes_ = chunkOf(rate);
   const int least = Settings::get().leastChunkBytes;
   const int slot = comm->buffSizes[NCCL_PROTO_SIMPLE] / NCCL_STEPS;
@@ -185,14 +187,15 @@ agree::Terms Schedules::terms() const {
 
 template <typename PlanOf>
 Schedules::Plans Schedules::plansFor(const std::vector<planner::Node>& nodes, PlanOf planOf) const {
-  Plans plans;
-  for (size_t i = 0; i < kOperations.size(); i++) plans.push_back(planOf(requestFor(nodes, i)));
-  // Rings in another order have the same connections, and count on a lost NIC's load on all that are left.
-  const auto reranked = [](const planner::Plan& plan) { return plan.schedule == planner::Schedule::Reranked; };
-  if (!plans.front().inTurn || std::none_of(plans.begin(), plans.end(), reranked)) return plans;
-  planner::Request request = requestFor(nodes, 0);
-  request.inTurn = false;
-  plans.front() = planOf(request);
+  // Rings in another order have the AllReduce's connections, and count on a lost NIC's load on all that are left.
+  Plans plans(kOperations.size());
+  bool inTurn = mayBeInTurn();
+  for (size_t i = kOperations.size(); i-- > 0;) {
+    planner::Request request = requestFor(nodes, i);
+    request.inTurn = inTurn;
+    plans[i] = planOf(request);
+    inTurn &= plans[i].schedule != planner::Schedule::Reranked;
+  }
   return plans;
 }
 
@@ -277,7 +280,18 @@ uint64_t Schedules::hashOfGroup() {
 
 void Schedules::loadUnevenly(bool now, bool inTurn) {
   const bool before = std::exchange(uneven_, now);
-  if (now || before) r2ccUnevenLoad(now - before, inTurn ? 1 : 0);
+  inTurn_ = inTurn;
+  if (now || before) r2ccUnevenLoad(now - before, comm_->commHash, inTurn ? 1 : 0);
+}
+
+/// Where there is a choice of NICs that are left, and the net takes any of them: of two ports of one adapter it does
+/// not like the other.
+bool Schedules::mayBeInTurn() const {
+  planner::Request request;
+  request.nodes = initial_.nodes;
+  request.homes = homesIn(request.nodes, chains_.homes());
+  const std::set<int> homes(request.homes.begin(), request.homes.end());
+  return homes.size() > 2 && !planner::sharesNics(request) && !initial_.failTogether;
 }
 
 bool Schedules::takesApart() const {
@@ -373,7 +387,7 @@ ncclResult_t Schedules::adopt(const Plans& plans, const char* what) {
   if (chains) NCCLCHECK(chains_.upload(comm_));
   ways_ = std::move(next);
   const bool inTurn = std::any_of(ways_.begin(), ways_.end(), [](const Way& way) { return way.inTurn; });
-  if (takesApart() || !replaysChains()) loadUnevenly(takesApart(), inTurn);
+  if (takesApart() || !replaysChains()) loadUnevenly(takesApart(), inTurn || (inTurn_ && replaysChains()));
   for (size_t i = 0; i < plans.size(); i++) {
     const bool taken = !ways_[i].pieces.empty();
     INFO(NCCL_COLL, "R2CC: epoch %lu, %s: %s from %lu bytes on is %s. %s", static_cast<unsigned long>(epoch_), what,

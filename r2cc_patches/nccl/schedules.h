@@ -86,6 +86,7 @@ class Schedules {
   /// Which of a cycle's channels the part lies on.
   std::vector<int> homesOf(const planner::Part& part) const;
   void loadUnevenly(bool now, bool inTurn = false);
+  bool mayBeInTurn() const;
   bool takesApart() const;
   bool replaysChains() const;
   ncclResult_t take(const agree::Decision& decision);
@@ -101,6 +102,7 @@ class Schedules {
   uint64_t epoch_ = 0;
   uint64_t history_ = 0;
   bool uneven_ = false;  // the net was told that NICs are loaded unevenly
+  bool inTurn_ = false;  // and that the plan is in turn
   std::mutex preparedMutex_;
   std::string preparedText_;       // under preparedMutex_
   std::optional<Plans> prepared_;  // under preparedMutex_

@@ -15,7 +15,7 @@ struct FlowPlan {
   int channel = 0;  // counted over all parts
   Sequence sequence;
   std::vector<int> nics;  // by edge: its home at both ends
-  int turn = 0;           // where that is gone (planner::turnOf)
+  int turn = -1;          // where that is gone (planner::turnOf); none: over all others
 };
 
 // Edges have the NIC of their channel: c modulo `nics`.

@@ -13,6 +13,7 @@ namespace r2cc::bench {
 namespace {
 
 constexpr int kMostHealthNics = 64;
+constexpr uint64_t kSchedule = 1;                   // there is one
 constexpr std::chrono::milliseconds kLookEvery{5};  // a switch takes longer by far
 
 template <class Function>
@@ -39,11 +40,11 @@ Health loadHealth(const std::string& library) {
     };
   }
   if (auto* uneven = symbolOf<decltype(r2ccUnevenLoad)>(handle, "r2ccUnevenLoad")) {
-    health.loadUnevenly = [uneven](int begins, bool inTurn) { uneven(begins, inTurn ? 1 : 0); };
+    health.loadUnevenly = [uneven](int begins, bool inTurn) { uneven(begins, kSchedule, inTurn ? 1 : 0); };
   }
   if (auto* connects = symbolOf<decltype(r2ccScheduleConnects)>(handle, "r2ccScheduleConnects")) {
-    connects(1, UINT64_MAX, 0);  // the bench has a limit of its own
-    health.connects = [connects](int turn) { connects(0, UINT64_MAX, turn); };
+    connects(1, kSchedule, UINT64_MAX, -1);  // the bench has a limit of its own
+    health.connects = [connects](int turn) { connects(0, kSchedule, UINT64_MAX, turn); };
   }
   return health;
 }

@@ -1,7 +1,7 @@
 // How long a channel keeps NICs busy. A channel has a home NIC. Between two nodes that both have it, its messages go
 // over that NIC's rail; where one of them lost it, over the rails that both still have. NCCL's own channels spread over
-// these. A schedule's take one of them each, in turn: half a connection here and there meets others' whole ones, and no
-// NIC's load would come out even.
+// these. A schedule's may take one of them each, in turn: half a connection here and there meets others' whole ones,
+// and NICs' loads do not come out even.
 #pragma once
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace r2cc::planner {
 std::vector<std::vector<int>> cycles(int nodes, int count);
 
 /// Of a cycle's channel number `which`, whose NICs are `homes`: its number among all channels of all cycles that are at
-/// home on the same NIC. Where that is gone, they go over the others in turn (r2ccScheduleConnects).
+/// home on the same NIC. Where that is gone, they may go over the others in turn (Plan::inTurn).
 int turnOf(size_t cycle, size_t which, const std::vector<int>& homes);
 
 constexpr double kWorthARing = 1.02;  // a ring beside the chains is not worth its channels for less

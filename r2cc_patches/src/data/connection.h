@@ -60,12 +60,11 @@ struct Services {
   std::function<void()> wake;                                         // thread-safe: makes the engine look at once
   std::function<void()> fetchAcks;                           // by a thread that waits for some: those that have come
   std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
-  /// The schedule that loads NICs unevenly on purpose.
-  std::function<RunningSchedule()> schedule;
-  std::function<ScheduleConnection()> scheduleConnection;  // what one is that is made now
-  std::function<void(const std::string&)> warn;            // NCCL's log, level WARN
-  std::function<void(const std::string&)> info;            // the same, level INFO
-  std::string host;                                        // this host's name
+  std::function<RunningSchedule(uint64_t asked)> schedule;   // what loads NICs unevenly on purpose
+  std::function<ScheduleConnection()> scheduleConnection;    // what one is that is made now
+  std::function<void(const std::string&)> warn;              // NCCL's log, level WARN
+  std::function<void(const std::string&)> info;              // the same, level INFO
+  std::string host;                                          // this host's name
   std::function<void()> said;            // waits until those lines are written, for a short time at most
   FirstFailure* firstFailure = nullptr;  // of all connections of the process, with the engine's mutex
 };

@@ -244,7 +244,7 @@ void SendConnection::refreshWanted(int64_t now) {
   auto* home = const_cast<Path*>(home_);
   if (services_.mode >= 2) {
     const size_t nics = services_.local->size();
-    const RunningSchedule schedule = services_.schedule ? services_.schedule() : RunningSchedule{};
+    const RunningSchedule schedule = services_.schedule ? services_.schedule(madeFor_.schedule) : RunningSchedule{};
     if (schedule.inTurn && window_.ofSchedule()) wanted_ = shareInTurn(peer, home, madeFor_.turn);
     const bool evenly = schedule.number != 0;
     const std::vector<double>& demand = evenly ? std::vector<double>(nics, 1.0) : demandOfNics(peer, nics, now);

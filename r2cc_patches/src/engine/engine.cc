@@ -169,7 +169,7 @@ void Engine::lend(Distance distance) {
     });
   };
   services_.misplaced = [this](const Lane& lane, bool forGood) { announcer_.onMisplaced(lane, forGood); };
-  services_.schedule = [this] { return report_.schedule(); };
+  services_.schedule = [this](uint64_t asked) { return report_.schedule(asked); };
   services_.scheduleConnection = [this] { return report_.scheduleConnection(); };
 }
 

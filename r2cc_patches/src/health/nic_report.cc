@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace r2cc {
 
@@ -62,6 +63,7 @@ NicReport::NicReport(Shared& shared, HealthBoard* board) : shared_(shared), boar
 void NicReport::open() {
   if (board_ == nullptr) return;
   std::vector<R2ccNicHealth> out;
+  std::set<uint8_t> domains;
   const std::vector<LocalNic>& nics = shared_.nics;
   for (size_t i = 0; i < nics.size() && (nics[i].address.flags & (kSideOnly | kLastResort)) == 0; i++) {
     R2ccNicHealth nic{};
@@ -69,8 +71,10 @@ void NicReport::open() {
     nic.capacity = shared_.linkUp(i) ? 1.0 : 0.0;
     nic.rate_gbit = nics[i].rateGbit;
     out.push_back(nic);
+    domains.insert(nics[i].address.domain);
   }
-  board_->open(std::move(out));
+  const bool failTogether = domains.size() < out.size();
+  board_->open(std::move(out), failTogether);
 }
 
 void NicReport::close() {

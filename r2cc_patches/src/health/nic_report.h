@@ -35,8 +35,10 @@ class NicReport {
   void tick(int64_t now);
   /// Whether NICs may be compared by what they carry.
   bool comparable() const { return schedule().number == 0; }
-  /// The schedule that loads them unevenly.
-  RunningSchedule schedule() const { return board_ == nullptr ? RunningSchedule{} : board_->schedule(); }
+  /// What loads them unevenly, as the connections of one schedule see it.
+  RunningSchedule schedule(uint64_t asked = 0) const {
+    return board_ == nullptr ? RunningSchedule{} : board_->schedule(asked);
+  }
   /// What a connection is that is made now.
   ScheduleConnection scheduleConnection() const {
     return board_ == nullptr ? ScheduleConnection{} : board_->scheduleConnection();

@@ -115,6 +115,8 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   Path* route(uint8_t localDev, uint8_t remoteDev) const;
   /// Where that device cannot be reached, now or ever: to any device, from this one if it can be. Null: none.
   Path* anyRoute(uint8_t localDev) const;
+  /// Between NICs that are devices of the same number at both ends.
+  bool onRail(const Path& path) const { return local_[path.local].address.dev == remote_[path.remote].dev; }
   /// Other NICs at both ends, of other failure domains: what takes one of them down leaves the other.
   bool apart(const Path& a, const Path& b) const;
   /// At an end another NIC of the same failure domain: two ports of one adapter, two VLANs of one link.

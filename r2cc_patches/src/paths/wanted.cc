@@ -4,7 +4,6 @@
 #include <climits>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 #include "paths/balance.h"
 #include "paths/peer.h"
@@ -67,16 +66,17 @@ std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vecto
 }
 
 std::vector<Share> shareInTurn(const Peer& peer, Path* home, int turn) {
-  if (home->carriesData() && home->capacity > 0) return {};
-  std::vector<Path*> others = candidates(peer, home);
-  others.erase(others.begin());
-  const auto whole = [](const Path* path) { return path->capacity >= 1.0; };
-  if (others.empty() || !std::all_of(others.begin(), others.end(), whole)) return {};
-  // In the order of NICs, as the planner counts them.
-  std::sort(others.begin(), others.end(), [](const Path* a, const Path* b) {
-    return std::pair(a->local, a->remote) < std::pair(b->local, b->remote);
-  });
-  return {{others[static_cast<size_t>(turn) % others.size()], 1}};
+  if (turn < 0 || !peer.onRail(*home) || (home->carriesData() && home->capacity > 0)) return {};
+  std::vector<Path*> rails;
+  for (const auto& path : peer.paths()) {
+    const bool usable = path->data && path->carriesData() && !path->byRouter && !path->mute(runNs());
+    if (!usable || !peer.onRail(*path) || path.get() == home) continue;
+    if (path->capacity < 1.0) return {};
+    rails.push_back(path.get());
+  }
+  if (rails.empty()) return {};
+  std::sort(rails.begin(), rails.end(), [](const Path* a, const Path* b) { return a->local < b->local; });
+  return {{rails[static_cast<size_t>(turn) % rails.size()], 1}};
 }
 
 bool sameShares(const std::vector<Share>& a, const std::vector<Share>& b) {

@@ -6,9 +6,10 @@
 
 namespace r2cc {
 
-void HealthBoard::open(std::vector<R2ccNicHealth> nics) {
+void HealthBoard::open(std::vector<R2ccNicHealth> nics, bool failTogether) {
   const std::lock_guard<std::mutex> lock(mutex_);
   nics_ = std::move(nics);
+  failTogether_ = failTogether;
   version_.fetch_add(1, std::memory_order_release);
 }
 
@@ -38,10 +39,14 @@ HealthBoard& healthBoard() {
 
 uint64_t r2ccHealthVersion(void) { return r2cc::healthBoard().version(); }
 
-void r2ccUnevenLoad(int begins, int in_turn) { r2cc::healthBoard().uneven(begins, in_turn != 0); }
+int r2ccNicsFailTogether(void) { return r2cc::healthBoard().failTogether() ? 1 : 0; }
 
-void r2ccScheduleConnects(int begins, uint64_t window, int turn) {
-  r2cc::healthBoard().scheduleConnects(begins, {window, turn});
+void r2ccUnevenLoad(int begins, uint64_t schedule, int in_turn) {
+  r2cc::healthBoard().uneven(begins, schedule, in_turn != 0);
+}
+
+void r2ccScheduleConnects(int begins, uint64_t schedule, uint64_t window, int turn) {
+  r2cc::healthBoard().scheduleConnects(begins, {schedule, window, turn});
 }
 
 int r2ccHealth(struct R2ccNicHealth* out, int most) { return r2cc::healthBoard().read(out, most); }

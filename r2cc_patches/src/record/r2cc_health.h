@@ -21,19 +21,23 @@ __attribute__((visibility("default"))) uint64_t r2ccHealthVersion(void);
  * R2CC_MODE is 0). Any thread, any time. */
 __attribute__((visibility("default"))) int r2ccHealth(struct R2ccNicHealth* out, int most);
 
-/* A schedule that loads NICs unevenly on purpose begins (1), takes another one's place (0) or ends (-1). While there is
- * one, NICs are not compared by what they carry: what was found slow stays so, nothing else is called slow. Links and
- * silent paths are watched as ever. `in_turn`: the newest one counts on each of its connections whose NIC is gone going
- * over one of the others, by its turn; 0: on each going over all of them. */
-__attribute__((visibility("default"))) void r2ccUnevenLoad(int begins, int in_turn);
+/* Whether two of them belong to one failure domain: two ports of an adapter, two VLANs of a link. */
+__attribute__((visibility("default"))) int r2ccNicsFailTogether(void);
 
-/* From now on (1; 0: still, with another turn), or no more (-1), what this process connects belongs to a schedule. Such
- * a connection that left a NIC while a schedule ran comes home with the next schedule: the one that runs counts on that
- * NIC being gone, and would overload others if it came back to it alone. NCCL may send on it while at most `window`
- * bytes are not known to be with the receiver, and two messages always; UINT64_MAX: as much as it likes. `turn`: which
- * of the NICs that are left it goes over, modulo their number, where its own is gone and the schedule goes over one
- * (r2ccUnevenLoad). */
-__attribute__((visibility("default"))) void r2ccScheduleConnects(int begins, uint64_t window, int turn);
+/* A schedule that loads NICs unevenly on purpose begins (1), has another plan (0) or ends (-1). While there is one,
+ * NICs are not compared by what they carry: what was found slow stays so, nothing else is called slow. Links and silent
+ * paths are watched as ever. `schedule`: a number of its own. `in_turn`: its plan counts on each of its connections
+ * whose NIC is gone going over one of the others, by its turn; 0: on each going over all of them. */
+__attribute__((visibility("default"))) void r2ccUnevenLoad(int begins, uint64_t schedule, int in_turn);
+
+/* From now on (1; 0: still, with another turn), or no more (-1), what this process connects belongs to that schedule.
+ * Such a connection that left a NIC while a schedule ran comes home with the next plan: the one that runs counts on
+ * that NIC being gone, and would overload others if it came back to it alone. NCCL may send on it while at most
+ * `window` bytes are not known to be with the receiver, and two messages always; UINT64_MAX: as much as it likes.
+ * `turn`: which of the NICs that are left it goes over, modulo their number, where its own is gone and the plan is in
+ * turn; below 0: over all of them at any time. */
+__attribute__((visibility("default"))) void r2ccScheduleConnects(int begins, uint64_t schedule, uint64_t window,
+                                                                 int turn);
 
 #ifdef __cplusplus
 }

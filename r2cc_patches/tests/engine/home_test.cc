@@ -38,14 +38,14 @@ std::map<std::string, std::string> lastOfSenders(const std::string& file) {
 class Away {
  public:
   Away() : rig(options(file_)) {
-    rig.health(0).scheduleConnects(1, {UINT64_MAX, 0});
+    rig.health(0).scheduleConnects(1, {1, UINT64_MAX, 0});
     connect();
     rig.health(0).scheduleConnects(-1, {});
     connect();
     rig.start();
     lose(1);
     CHECK(Rig::within(kLimitNs, [&] { return spread(0) && spread(1); }));
-    rig.health(0).uneven(1, false);
+    rig.health(0).uneven(1, 1, false);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it is heard of
     rig.fabric.heal({0, 1});
     rig.link(0, 1, true);
@@ -91,14 +91,14 @@ class Away {
 
 TEST(net_what_a_schedule_connected_comes_home_when_no_schedule_runs) {
   Away away;
-  away.rig.health(0).uneven(-1, false);
+  away.rig.health(0).uneven(-1, 1, false);
   CHECK(Rig::within(kLimitNs, [&] { return away.home(0); }));
   finish(away.rig);
 }
 
 TEST(net_what_a_schedule_connected_comes_home_with_the_next_schedule) {
   Away away;
-  away.rig.health(0).uneven(0, false);
+  away.rig.health(0).uneven(0, 1, false);
   CHECK(Rig::within(kLimitNs, [&] { return away.home(0); }));
   finish(away.rig);
 }
@@ -155,7 +155,7 @@ TEST(net_what_a_schedule_connected_takes_one_other_nic_each_in_turn) {
     }));
   };
   for (const int turn : {0, 1, 2}) {
-    rig.health(0).scheduleConnects(1, {UINT64_MAX, turn});
+    rig.health(0).scheduleConnects(1, {1, UINT64_MAX, turn});
     connect();
     rig.health(0).scheduleConnects(-1, {});
   }
@@ -177,16 +177,22 @@ TEST(net_what_a_schedule_connected_takes_one_other_nic_each_in_turn) {
   rig.fabric.cut({0, 1}, Cut::Hold);
   rig.link(0, 1, false);
   CHECK(are({-1, -1, -1, -1}));
-  rig.health(0).uneven(1, true);
+  rig.health(0).uneven(1, 1, true);
   CHECK(are({0, 2, 0, -1}));
-  rig.health(0).uneven(0, false);
+  // Another schedule, whose plan is not in turn, comes and goes.
+  for (const int begins : {1, 0, -1}) {
+    rig.health(0).uneven(begins, 2, false);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    CHECK(are({0, 2, 0, -1}));
+  }
+  rig.health(0).uneven(0, 1, false);
   CHECK(are({-1, -1, -1, -1}));
-  rig.health(0).uneven(0, true);
+  rig.health(0).uneven(0, 1, true);
   CHECK(are({0, 2, 0, -1}));
   // With one of these gone, too, one is left for all.
   rig.fabric.cut({0, 2}, Cut::Hold);
   rig.link(0, 2, false);
   CHECK(are({0, 0, 0}));
-  rig.health(0).uneven(-1, false);
+  rig.health(0).uneven(-1, 1, false);
   finish(rig);
 }

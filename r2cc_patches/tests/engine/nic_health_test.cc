@@ -234,19 +234,28 @@ TEST(net_health_of_a_slow_nic_is_known_at_its_host_and_there_alone) {
   finish(rig);
 }
 
+TEST(net_health_knows_of_nics_that_fail_together) {
+  for (const std::vector<uint8_t>& domains : {std::vector<uint8_t>{}, std::vector<uint8_t>{7, 7, 8}}) {
+    RigOptions o = three();
+    o.domains = domains;
+    const Rig rig(o);
+    for (int host = 0; host < 3; host++) CHECK_EQ(rig.health(host).failTogether(), !domains.empty());
+  }
+}
+
 TEST(net_health_compares_nothing_while_a_schedule_loads_nics_unevenly) {
   RigOptions o = three();
   o.rails = 4, o.mode = 2, o.samples = true;
   Rig rig(o);
   for (int host = 0; host < 3; host++) {
     for (int rail = 0; rail < 4; rail++) rig.fabric.carries({host, rail}, 1.0);
-    rig.health(host).uneven(1, false);
+    rig.health(host).uneven(1, 1, false);
   }
   ring(rig, 4);
   for (const int host : {0, 2}) rig.fabric.carries({host, 0}, 0.5);
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   CHECK_EQ(healthOf(rig, 0).at(0), 1.0);
-  for (int host = 0; host < 3; host++) rig.health(host).uneven(-1, false);
+  for (int host = 0; host < 3; host++) rig.health(host).uneven(-1, 1, false);
   CHECK(Rig::within(kLimitNs, [&] { return healthOf(rig, 0).at(0) < 0.7; }));
   finish(rig);
 }

@@ -22,7 +22,7 @@ Rig::Rig(const RigOptions& options)
       resort(options.hosts, Play{true, false, false, false, false}, options.seed + 1),
       options_(options) {
   for (int host = 0; host < options.hosts; host++) {
-    if (options.window > 0) health(host).scheduleConnects(1, {options.window, 0});
+    if (options.window > 0) health(host).scheduleConnects(1, {1, options.window, -1});
     engines_.push_back(makeEngine(host));
   }
 }
