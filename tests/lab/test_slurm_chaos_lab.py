@@ -198,7 +198,8 @@ def test_a_program_that_is_not_ours(cluster: Cluster) -> None:
 
 def test_a_server_of_inference(cluster: Cluster) -> None:
     standin = Path(__file__).parents[1] / "data" / "inference" / "standin.py"
-    workload = {"kind": "inference", "server": "command", "argv": ["/usr/bin/python3", str(standin), "--token-ms", "25"]}
+    program = ["/usr/bin/python3", str(standin), "--token-ms", "25"]
+    workload = {"kind": "inference", "server": "command", "argv": program}
     # Half a second a request: some request is always under way, and only then is a silence counted.
     workload |= {"iterations": 20, "rate": 15.0, "warmup": 1, "output_tokens": 20, "start_s": 60.0}
     experiment = cluster.folder / "served.yaml"
