@@ -2,7 +2,7 @@
 # Only relative paths are used, so the checkout may lie in a folder with a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev built docs schemas demo false-positives many-faults soak record wheel packages image test test-cpp test-unit test-lab lab-together lab-timed lab-alone fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
+.PHONY: help setup setup-dev built docs schemas demo false-positives many-faults soak record wheel packages image test test-cpp test-unit test-lab lab-together lab-timed lab-alone fuzz test-python model sanitize lint style-python lint-python lint-cpp check nightly clean
 
 DEMO_ARMS ?= stock,migrate
 STORE ?= runs
@@ -99,9 +99,11 @@ sanitize: setup-dev ## The C++ tests under ASan + UBSan and under TSan
 
 lint: lint-python lint-cpp ## Style, types, layers; clang-format and clang-tidy
 
-lint-python: setup-dev ## ruff, mypy --strict, import-linter
+style-python: setup-dev ## ruff
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
+
+lint-python: style-python ## ruff, mypy --strict, import-linter
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 	@! git grep -nE '^(<<<<<<<|>>>>>>>) ' || { echo "a merge was left half done" >&2; false; }

@@ -68,7 +68,7 @@ def test_it_passes_when_all_ran(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "15 passed, 5 skipped in " in done.stdout
     called = (tmp_path / "called").read_text().split()
-    for target in (*TESTS, "built-tsan", "built-asan", "built", "test-tsan", "test-asan", "test-cpp", "lint-python"):
+    for target in (*TESTS, "built-tsan", "built-asan", "built", "test-tsan", "test-asan", "test-cpp", "style-python", "lint-python"):
         assert called.count(target) == 1, target
 
 
@@ -94,11 +94,14 @@ def test_too_many_skipped_tests_are_a_failure(tmp_path: Path) -> None:
     assert "error: 5 tests were skipped, and .ci/most-skipped allows 4" in done.stderr
 
 
-@pytest.mark.parametrize("fails", ["lab-together", "model", "lint-python"])
-def test_what_fails_ends_it_and_says_what_each_part_took(tmp_path: Path, fails: str) -> None:
+@pytest.mark.parametrize(
+    ("fails", "took"),
+    [("style-python", "set-up"), ("lab-together", "build"), ("model", "build"), ("lint-python", "build")],
+)
+def test_what_fails_ends_it_and_says_what_each_part_took(tmp_path: Path, fails: str, took: str) -> None:
     done = gate(tmp_path, fails=fails)
     assert done.returncode != 0
-    assert " s  build" in done.stderr
+    assert f" s  {took}\n" in done.stderr
     assert "passed, 5 skipped" not in done.stdout
 
 
