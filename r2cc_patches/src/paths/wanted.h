@@ -24,9 +24,9 @@ using Distance = std::function<int(size_t, size_t)>;
 std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vector<double>& demandOfNic,
                                   const Distance& distance);
 
-/// Of a schedule's connection whose home carries nothing: all of it over one other path, by its turn. It is one of those
-/// on rails (Peer::onRail), as the planner counts (planner/cost/rails.h). Empty where home is no such path or carries
-/// something, where one of the others is not whole, and for a turn below 0.
+/// Of a schedule's connection whose home carries nothing: all of it over one other path, by its turn. It is one of
+/// those on rails (Peer::onRail), as the planner counts (planner/cost/rails.h). Empty where home is no such path or
+/// carries something, where one of the others is not whole, and for a turn below 0.
 std::vector<Share> shareInTurn(const Peer& peer, Path* home, int turn);
 
 /// True when both give every path the same part.
