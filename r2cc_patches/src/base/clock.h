@@ -20,12 +20,35 @@ inline int64_t nowNs() {
 constexpr int64_t usToNs(int64_t us) { return us * 1000; }
 constexpr int64_t msToNs(int64_t ms) { return ms * 1000000; }
 
+/// The engine reads it every few milliseconds. Where nobody did for a tenth of a second, nobody ran: whoever reads it
+/// first says so, as the engine may have been stopped anywhere, between two lines of a verdict, too.
 class RunClock {
  public:
-  int64_t now() const { return nowNs() - lost_.load(std::memory_order_relaxed); }
+  int64_t now() {
+    while (true) {
+      const int64_t lost = lost_.load(std::memory_order_relaxed), now = nowNs();
+      if (!stoppedBefore(now) && lost == lost_.load(std::memory_order_relaxed)) return now - lost;
+    }
+  }
   /// We did not run in the `ns` before this moment. Counted once, whoever says so.
-  void lost(int64_t ns) {
-    const int64_t now = nowNs();
+  void lost(int64_t ns) { lost(ns, nowNs()); }
+  /// How often nobody ran.
+  uint32_t stops() const { return stops_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr int64_t kStoppedNs = msToNs(100), kNotedNs = msToNs(1);
+
+  /// True: nobody had read it for long, and that is counted by the time it is said to have been read.
+  bool stoppedBefore(int64_t now) {
+    const int64_t read = read_.load(std::memory_order_acquire);
+    if (now - read < kNotedNs) return false;
+    const bool stopped = read != 0 && now - read >= kStoppedNs;
+    if (stopped) lost(now - read, now), stops_.fetch_add(1, std::memory_order_relaxed);
+    read_.store(now, std::memory_order_release);
+    return stopped;
+  }
+
+  void lost(int64_t ns, int64_t now) {
     int64_t until = until_.load(std::memory_order_relaxed);
     do {
       if (now <= until) return;
@@ -33,8 +56,9 @@ class RunClock {
     lost_.fetch_add(ns < now - until ? ns : now - until, std::memory_order_relaxed);
   }
 
- private:
   std::atomic<int64_t> lost_{0}, until_{0};  // until: what was before has been counted
+  std::atomic<int64_t> read_{0};             // when somebody read it last, to a millisecond
+  std::atomic<uint32_t> stops_{0};
 };
 
 /// The process's own.

@@ -181,16 +181,16 @@ bool Engine::awaitLingering() {
     return what(connections_);
   };
   const bool aborts = ask([](const Connections& all) { return all.aborts(runNs()); });
-  const int64_t begin = nowNs(), end = begin + (aborts ? kLingerIfAbortedNs : kLingerAtEndNs);
+  const int64_t begin = runNs(), end = begin + (aborts ? kLingerIfAbortedNs : kLingerAtEndNs);
   const int64_t lentEnd = aborts ? end : std::max(end, begin + shared_.holdNs);
   const auto all = [](const Connections& of) { return of.anyLingers(); };
   const auto lent = [](const Connections& of) { return of.anyOwesLent(); };
-  while (nowNs() < end && ask(all)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  if (nowNs() < lentEnd && ask(lent)) {
+  while (runNs() < end && ask(all)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (runNs() < lentEnd && ask(lent)) {
     services_.info("R2CC: a peer has not taken yet what the last collectives sent: waiting for up to " +
-                   std::to_string((lentEnd - nowNs()) / 1000000) + " ms (R2CC_HOLD_MS)");
+                   std::to_string((lentEnd - runNs()) / 1000000) + " ms (R2CC_HOLD_MS)");
   }
-  while (nowNs() < lentEnd && ask(lent)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (runNs() < lentEnd && ask(lent)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return aborts;
 }
 

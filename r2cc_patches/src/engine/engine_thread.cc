@@ -144,6 +144,7 @@ bool Engine::handle(const epoll_event* events, int count) {
       messages_.onRefused(nic, to, quote, size);
     });
   }
+  shared_.agenda.catchUp();  // this turn may have stood still itself
   if (const int64_t now = runNs(); news || now >= shared_.agenda.next()) tick(now);
   shared_.peers.flushOutboxes();
   return flooded;

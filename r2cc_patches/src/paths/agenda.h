@@ -22,6 +22,8 @@ class Agenda {
   /// a little late this host is that slow, and time goes on all the same, or nothing would ever be found.
   void catchUp() {
     const int64_t lateNs = runNs() - next_;
+    const uint32_t stops = runClock.stops();
+    late_ |= stops != std::exchange(stops_, stops);
     if (next_ == 0 || lateNs <= kLateNs) return;
     late_ = true;
     if (!wasLate_ || lateNs > kStoppedNs) runClock.lost(lateNs);
@@ -54,6 +56,7 @@ class Agenda {
   std::atomic<int64_t> next_{0};
   int64_t restUntil_ = 0;
   bool probing_ = false;
+  uint32_t stops_ = 0;
   bool late_ = false, wasLate_ = false;  // this process did not run lately: of the next tick, of the last
 };
 

@@ -7,6 +7,7 @@
 
 #include "budget.h"
 #include "check.h"
+#include "paths/agenda.h"
 #include "rig/door.h"
 #include "rig/rig.h"
 
@@ -255,4 +256,40 @@ TEST(net_run_clock_leaves_out_what_we_did_not_run_once) {
   CHECK(clock.now() < before - msToNs(10));
   clock.lost(msToNs(20));  // another witness of the same time
   CHECK(clock.now() >= before - msToNs(25));
+}
+
+TEST(net_run_clock_leaves_out_that_nobody_read_it_whoever_reads_it_first) {
+  RunClock clock;
+  const int64_t before = clock.now();
+  pauseMs(600);  // stopped: the engine reads it every few milliseconds
+  std::vector<int64_t> read(4);
+  std::vector<std::thread> threads;
+  for (int64_t& at : read) threads.emplace_back([&clock, &at] { at = clock.now(); });
+  for (std::thread& thread : threads) thread.join();
+  for (const int64_t at : read) CHECK(at >= before && at < before + msToNs(500));
+  CHECK(clock.stops() > 0);
+}
+
+TEST(net_agenda_leaves_out_that_a_turn_stood_still) {
+  Agenda agenda;
+  const int64_t due = runNs() + msToNs(2);
+  agenda.lookAt(due);
+  agenda.catchUp();
+  CHECK(!agenda.begin());
+  pauseMs(300);
+  agenda.catchUp();
+  CHECK(runNs() < due + msToNs(200));
+  CHECK(agenda.begin());  // what looks like silence may be us
+}
+
+TEST(net_agenda_is_late_for_a_stop_that_another_thread_saw_first) {
+  Agenda agenda;
+  agenda.lookAt(runNs() + msToNs(2));
+  agenda.catchUp();
+  CHECK(!agenda.begin());
+  pauseMs(300);
+  (void)runNs();
+  agenda.lookAt(runNs() + msToNs(2));
+  agenda.catchUp();
+  CHECK(agenda.begin());
 }
