@@ -163,6 +163,11 @@ def published(nics: int) -> float:
     return (first + (1 + 1 / PIECES) * lost / (1 - lost)) / (2 * (n - 1) / n)
 
 
+def first_ms(ranks: Job) -> float:
+    """Of its first collective, the slowest rank's."""
+    return max(float(line["first_ms"]) for line in ranks.ask("", "ready", 1, LIMIT_S))
+
+
 def figures(nics: int, gpus: int, op: str, lost_nics: str, entries: Sequence[Json]) -> list[Figure]:
     """Each job over the healthy ring, with its bound; ours also over balance."""
     lost = lost_of(lost_nics, nics)
@@ -234,18 +239,22 @@ def main(
     entries: list[Json] = []
     row: list[float] = []
     rx: dict[str, float] = {}
+    first: dict[str, float] = {}
     with gpu.shared(enabled=share_gpus) as more_env:
         try:
             with jobs(topology, gpus, replace(place, env=more_env), envs) as (lab, arms):
                 try:
+                    first = {job: first_ms(ranks) for job, ranks in arms.items()}
+                    shown = ", ".join(f"{job} {ms:.0f}" for job, ms in first.items())
+                    click.echo(f"first collective, with the communicator's making, all jobs at once; ms: {shown}", err=True)
                     measure(arms, Wanted(op, "ours", sizes, rounds, OPS), f"{nics} NICs", entries)
                     rx = received(lab, arms, max(sizes), op)
                     shown = ", ".join(f"{job} {times:.3f}" for job, times in rx.items())
-                    click.echo(f"h0 receives, of {name(max(sizes))}: {shown}")
+                    click.echo(f"h0 receives, of {name(max(sizes))}: {shown}", err=True)
                     if with_cut:
                         row = cut(lab, arms["idle"], min(sizes))
-                        click.echo(f"cable of h0:eth0 pulled in number {CUT_AT}, back in {BACK_AT}; ms: ", nl=False)
-                        click.echo(" ".join(f"{ms:.0f}" for ms in row))
+                        click.echo(f"cable of h0:eth0 pulled in number {CUT_AT}, back in {BACK_AT}; ms: ", nl=False, err=True)
+                        click.echo(" ".join(f"{ms:.0f}" for ms in row), err=True)
                 finally:
                     keep(logs, arms)
         except R2ccError as error:  # what was measured is not lost with it
@@ -255,7 +264,7 @@ def main(
             failed = 130
     more = {"nics": nics, "ranks_per_host": gpus, "rate_gbit": rate_gbit, "entries": entries}
     more.update(op=op, down=lost_nics)
-    more.update(cut_ms=row, received_by_h0=rx)
+    more.update(cut_ms=row, received_by_h0=rx, first_ms=first)
     judged = figures(nics, gpus, op, lost_nics, entries)
     end("schedules under NCCL", judged, as_json=as_json, out=out, failed=failed, **about, **more)
 

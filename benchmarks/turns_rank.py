@@ -3,7 +3,8 @@
 A line on stdin is `OP BYTES COUNT`: so many of that collective in a row, timed together; the answer is a `took` line
 with `us` for each. With `_alone` behind OP nothing is run before what is timed. BYTES are nccl-tests' sizes: of the
 larger of a rank's buffers. OP `published` is an all-reduce as published.py does it, with R2CC_BENCH_Y as its Y. The
-last result is checked, every element. `end` ends it. CLOCK_MONOTONIC, and float32.
+last result is checked, every element. `end` ends it. CLOCK_MONOTONIC, and float32. `first_ms` of the `ready` line: of
+the first collective, for which NCCL makes its communicator.
 """
 
 from __future__ import annotations
@@ -57,13 +58,16 @@ def prepared(
 def main() -> None:
     given = options(["collectives", *sys.argv[1:]])
     job = Job(given)
+    began_ns = time.monotonic_ns()
     dist.all_reduce(torch.ones(1, device=job.device))
+    job.finish()
+    first_ms = (time.monotonic_ns() - began_ns) / 1e6
     y = os.environ.get("R2CC_BENCH_Y")
     by_hand = [Published(job.ranks, job.rank, float(y))] if y else []
     if by_hand:  # connects them
         by_hand[0].all_reduce(torch.ones(1 << 20, device=job.device))
     job.finish()
-    job.say("ready")
+    job.say("ready", first_ms=first_ms)
     wrong = 0
     for turn, text in enumerate(sys.stdin):
         if text.strip() == "end":

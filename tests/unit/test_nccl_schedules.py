@@ -81,9 +81,10 @@ def test_what_was_measured_is_written_beside_what_the_machine_is(
     monkeypatch.setattr(nccl_schedules, "measure", measured)
     monkeypatch.setattr(nccl_schedules, "received", lambda *_: {"ours": 1.0})
     out = tmp_path / "found.json"
-    words = ["--jobs", "healthy,chosen,ours", "--sizes", "67108864", "--out", str(out)]
+    words = ["--jobs", "healthy,chosen,ours", "--sizes", "67108864", "--out", str(out), "--json"]
     result = CliRunner().invoke(nccl_schedules.main, words)
     assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["figures"], "what it says meanwhile is no JSON"
     report = json.loads(out.read_text())
     assert report["gpus"] == ["H100"] * 4
     assert (report["nics"], report["ranks_per_host"]) == (2, 1)
