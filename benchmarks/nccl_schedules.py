@@ -246,15 +246,15 @@ def main(
                 try:
                     first = {job: first_ms(ranks) for job, ranks in arms.items()}
                     shown = ", ".join(f"{job} {ms:.0f}" for job, ms in first.items())
-                    click.echo(f"first collective, with the communicator's making, all jobs at once; ms: {shown}", err=True)
+                    click.echo(f"first collective, and the communicator's making; ms: {shown}", err=True)
                     measure(arms, Wanted(op, "ours", sizes, rounds, OPS), f"{nics} NICs", entries)
                     rx = received(lab, arms, max(sizes), op)
                     shown = ", ".join(f"{job} {times:.3f}" for job, times in rx.items())
                     click.echo(f"h0 receives, of {name(max(sizes))}: {shown}", err=True)
                     if with_cut:
                         row = cut(lab, arms["idle"], min(sizes))
-                        click.echo(f"cable of h0:eth0 pulled in number {CUT_AT}, back in {BACK_AT}; ms: ", nl=False, err=True)
-                        click.echo(" ".join(f"{ms:.0f}" for ms in row), err=True)
+                        shown = " ".join(f"{ms:.0f}" for ms in row)
+                        click.echo(f"cable of h0:eth0 pulled in {CUT_AT}, back in {BACK_AT}; ms: {shown}", err=True)
                 finally:
                     keep(logs, arms)
         except R2ccError as error:  # what was measured is not lost with it
