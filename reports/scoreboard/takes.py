@@ -37,6 +37,7 @@ MEASURED = (0, 1, 3)
 NEEDS = {
     "two_cores": "two cores",
     "sixteen_cores": "16 cores",
+    "one_gpu": "a GPU",
     "two_gpus": "two GPUs",
     "four_gpus": "four GPUs",
     "vm": "QEMU (qemu-system-x86_64)",
@@ -110,6 +111,7 @@ def lacks(where: str, cores: int, cards: int) -> str:
     enough = {
         "two_cores": cores >= 2,
         "sixteen_cores": cores >= 16,
+        "one_gpu": cards >= 1,
         "two_gpus": cards >= 2,
         "four_gpus": cards >= 4,
         "vm": shutil.which("qemu-system-x86_64") is not None,
