@@ -63,11 +63,20 @@ def _asked(ends: list[Json], iterations: int) -> int:
 
 
 def ended_well(data: RunData) -> bool:
-    """Of a program that is not ours its exit codes say that; ours says so itself."""
-    if data.start is None or data.start["op"] not in FOREIGN:
-        return True
+    """A rank that did all its work and then hangs or dies at its end has not completed. A program that is not ours says
+    how it went by its exit code alone."""
     ends = data.by_event.get("run_end", [])
-    return bool(ends) and all(code == 0 for code in ends[-1]["exit_codes"].values())
+    ours = data.start is None or data.start["op"] not in FOREIGN
+    return (ours or bool(ends)) and not late_deaths(data)
+
+
+def late_deaths(data: RunData) -> list[str]:
+    """Ranks with another exit code than 0, in a run in which all said that they were done."""
+    ends = data.by_event.get("run_end", [])
+    if not ends or len(data.by_event.get("bench_end", [])) < data.ranks:
+        return []
+    codes = ends[-1]["exit_codes"].items()
+    return [f"{rank} had done everything, and ended with exit code {code}" for rank, code in codes if code != 0]
 
 
 def elements_checked(data: RunData) -> bool:
@@ -87,7 +96,7 @@ def errors(data: RunData) -> list[str]:
     """What every rank ended with, and what the net library said about a connection that failed."""
     said = [line for line in data.by_event.get("log", []) if FAILED.match(line["message"])]
     said = [*data.by_event.get("error", []), *said, *requests.failures(data)]
-    return list(dict.fromkeys(f"{line['host']}: {line['message']}" for line in said))
+    return [*dict.fromkeys(f"{line['host']}: {line['message']}" for line in said), *late_deaths(data)]
 
 
 def wrong_elements(data: RunData) -> int:

@@ -351,6 +351,19 @@ def foreign(**end: Any) -> RunData:
     )
 
 
+@pytest.mark.parametrize("op", ["allreduce", "command"])
+@pytest.mark.parametrize("code", [-15, 139, None])
+def test_a_rank_that_does_not_end_well_after_its_last_iteration_has_not_completed(op: str, code: int | None) -> None:
+    """One that hangs when it destroys its communicator is killed in the end: that is harm, and no success."""
+    data = foreign()
+    data.by_event["bench_start"][0]["op"] = op
+    assert run_figures(data, 2, iterations=9).completed
+    data.by_event["run_end"][-1]["exit_codes"] = {"rank0": code}
+    found = run_figures(data, 2, iterations=9)
+    assert not found.completed
+    assert f"rank0 had done everything, and ended with exit code {code}" in found.errors
+
+
 def test_elements_that_nobody_compared_are_not_judged() -> None:
     """That none was wrong would hold whatever the program did."""
     nobody = run_figures(foreign(), 2, iterations=9)
