@@ -361,7 +361,23 @@ def test_a_rank_that_does_not_end_well_after_its_last_iteration_has_not_complete
     data.by_event["run_end"][-1]["exit_codes"] = {"rank0": code}
     found = run_figures(data, 2, iterations=9)
     assert not found.completed
-    assert f"rank0 had done everything, and ended with exit code {code}" in found.errors
+    assert f"rank0 ended with exit code {code}, after all ranks had done their work" in found.errors
+
+
+def test_an_end_that_says_something_else_is_no_late_death() -> None:
+    """Wrong elements have an exit code of their own, Ctrl-C ends healthy ranks, and who never began has done nothing."""
+    wrong = foreign()
+    wrong.by_event["bench_start"][0]["op"] = "allreduce"
+    wrong.by_event["run_end"][-1]["exit_codes"] = {"rank0": 1}
+    wrong.by_event["iteration"][0]["wrong_elements"] = wrong.by_event["bench_end"][0]["wrong_elements"] = 3
+    found = run_figures(wrong, 2, iterations=9)
+    assert (found.completed, found.wrong_elements, found.errors) == (True, 3, [])
+    stopped = foreign()
+    stopped.by_event["bench_start"][0]["op"] = "allreduce"
+    stopped.by_event["run_end"][-1].update(exit_codes={"rank0": -15}, outcome="interrupted")
+    assert run_figures(stopped, 2, iterations=9).errors == []
+    never = read_run([{**stopped.by_event["run_end"][-1], "outcome": "finished", "exit_codes": {"rank0": 3}}])
+    assert run_figures(never, 2, iterations=9).errors == []
 
 
 def test_elements_that_nobody_compared_are_not_judged() -> None:

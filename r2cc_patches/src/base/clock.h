@@ -5,9 +5,11 @@
 // it, as our own stop is nobody's silence.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <ctime>
+#include <mutex>
 
 namespace r2cc {
 
@@ -27,37 +29,51 @@ class RunClock {
   int64_t now() {
     while (true) {
       const int64_t lost = lost_.load(std::memory_order_relaxed), now = nowNs();
-      if (!stoppedBefore(now) && lost == lost_.load(std::memory_order_relaxed)) return now - lost;
+      int64_t read = read_.load(std::memory_order_acquire);
+      if (stopped(read, now)) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        settle();
+        continue;
+      }
+      if (now - read >= kNotedNs) read_.compare_exchange_strong(read, now, std::memory_order_release);
+      if (lost == lost_.load(std::memory_order_relaxed)) return now - lost;
     }
   }
   /// We did not run in the `ns` before this moment. Counted once, whoever says so.
-  void lost(int64_t ns) { lost(ns, nowNs()); }
+  void lost(int64_t ns) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const int64_t read = read_.load(std::memory_order_relaxed), now = nowNs();
+    count(ns, stopped(read, now) ? read : now);  // it was said before a stop
+    settle();
+  }
   /// How often nobody ran.
   uint32_t stops() const { return stops_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr int64_t kStoppedNs = msToNs(100), kNotedNs = msToNs(1);
 
-  /// True: nobody had read it for long, and that is counted by the time it is said to have been read.
-  bool stoppedBefore(int64_t now) {
-    const int64_t read = read_.load(std::memory_order_acquire);
-    if (now - read < kNotedNs) return false;
-    const bool stopped = read != 0 && now - read >= kStoppedNs;
-    if (stopped) lost(now - read, now), stops_.fetch_add(1, std::memory_order_relaxed);
+  static bool stopped(int64_t read, int64_t now) { return read != 0 && now - read >= kStoppedNs; }
+
+  /// Counts a stop that nobody counted yet. Only then does the clock look read again, so that nobody returns a time
+  /// with the stop in it. Under the mutex.
+  void settle() {
+    const int64_t read = read_.load(std::memory_order_relaxed), now = nowNs();
+    if (!stopped(read, now)) return;
+    count(now - read, now);
+    stops_.fetch_add(1, std::memory_order_relaxed);
     read_.store(now, std::memory_order_release);
-    return stopped;
   }
 
-  void lost(int64_t ns, int64_t now) {
-    int64_t until = until_.load(std::memory_order_relaxed);
-    do {
-      if (now <= until) return;
-    } while (!until_.compare_exchange_weak(until, now));
-    lost_.fetch_add(ns < now - until ? ns : now - until, std::memory_order_relaxed);
+  /// Leaves out the `ns` before `end`, as far as they are not left out yet. Under the mutex.
+  void count(int64_t ns, int64_t end) {
+    if (end <= until_) return;
+    lost_.fetch_add(std::min(ns, end - until_), std::memory_order_relaxed);
+    until_ = end;
   }
 
-  std::atomic<int64_t> lost_{0}, until_{0};  // until: what was before has been counted
-  std::atomic<int64_t> read_{0};             // when somebody read it last, to a millisecond
+  std::mutex mutex_;
+  int64_t until_ = 0;                       // what was before has been counted
+  std::atomic<int64_t> lost_{0}, read_{0};  // read: when somebody read it last, to a millisecond
   std::atomic<uint32_t> stops_{0};
 };
 

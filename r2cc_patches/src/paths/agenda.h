@@ -56,7 +56,7 @@ class Agenda {
   std::atomic<int64_t> next_{0};
   int64_t restUntil_ = 0;
   bool probing_ = false;
-  uint32_t stops_ = 0;
+  uint32_t stops_ = runClock.stops();
   bool late_ = false, wasLate_ = false;  // this process did not run lately: of the next tick, of the last
 };
 

@@ -3,7 +3,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <thread>
+#include <vector>
 
 #include "budget.h"
 #include "check.h"
@@ -260,14 +263,33 @@ TEST(net_run_clock_leaves_out_what_we_did_not_run_once) {
 
 TEST(net_run_clock_leaves_out_that_nobody_read_it_whoever_reads_it_first) {
   RunClock clock;
+  int64_t newest = clock.now();
+  for (uint32_t stop = 1; stop <= 5; stop++) {
+    std::vector<int64_t> read(8);
+    std::vector<std::thread> threads;
+    const int64_t end = nowNs() + msToNs(500);  // stopped: the engine reads it every few milliseconds
+    for (int64_t& at : read) {
+      threads.emplace_back([&clock, &at, end] {
+        pauseMs(450);
+        while (nowNs() < end) continue;
+        at = clock.now();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const int64_t at : read) CHECK(at >= newest - msToNs(2) && at < newest + msToNs(400));
+    newest = *std::max_element(read.begin(), read.end());
+    CHECK(clock.stops() >= stop);
+  }
+}
+
+TEST(net_run_clock_counts_a_stop_and_what_was_said_before_it) {
+  RunClock clock;
+  pauseMs(30);
   const int64_t before = clock.now();
-  pauseMs(600);  // stopped: the engine reads it every few milliseconds
-  std::vector<int64_t> read(4);
-  std::vector<std::thread> threads;
-  for (int64_t& at : read) threads.emplace_back([&clock, &at] { at = clock.now(); });
-  for (std::thread& thread : threads) thread.join();
-  for (const int64_t at : read) CHECK(at >= before && at < before + msToNs(500));
-  CHECK(clock.stops() > 0);
+  pauseMs(300);
+  clock.lost(msToNs(20));
+  CHECK(clock.now() < before);
+  CHECK(clock.now() > before - msToNs(40));
 }
 
 TEST(net_agenda_leaves_out_that_a_turn_stood_still) {
