@@ -365,7 +365,7 @@ def test_a_rank_that_does_not_end_well_after_its_last_iteration_has_not_complete
 
 
 def test_an_end_that_says_something_else_is_no_late_death() -> None:
-    """Wrong elements have an exit code of their own, Ctrl-C ends healthy ranks, and who never began has done nothing."""
+    """Wrong elements have a code of their own, Ctrl-C ends healthy ranks, and who never began has done nothing."""
     wrong = foreign()
     wrong.by_event["bench_start"][0]["op"] = "allreduce"
     wrong.by_event["run_end"][-1]["exit_codes"] = {"rank0": 1}
