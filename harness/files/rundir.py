@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,17 +48,19 @@ class RunDir:
 
 
 def check(base: Path) -> None:
-    """Before minutes of building: UsageError when no run directory can be made under `base`. Leaves nothing."""
-    probe = base / f".r2cc-{os.getpid()}"
-    missing = [folder for folder in (probe, *probe.parents) if not folder.exists()]
+    """Before minutes of building: UsageError when no run directory can be made under `base`. Leaves nothing.
+
+    It is tried beside the folders that are missing, never with them: another run may be making the same ones now, and
+    a folder of theirs that vanished again would fail it."""
+    whole = Path(os.path.normpath(base.absolute()))
+    there = next(folder for folder in (whole, *whole.parents) if os.path.lexists(folder))
+    probe = there / f".r2cc-{os.getpid()}"
     try:
-        probe.mkdir(parents=True)
+        (probe / whole.relative_to(there)).mkdir(parents=True)
     except OSError as error:
         raise _failed(base, error, "give another --out") from error
     finally:
-        with suppress(OSError):  # somebody else may have made the same folders meanwhile, and use them
-            for folder in missing:
-                folder.rmdir()
+        shutil.rmtree(probe, ignore_errors=True)
 
 
 def create(base: Path, experiment: str, now: datetime | None = None, hint: str = "give another --out") -> RunDir:
