@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from chaos.faults.catalogue import example, needs
 from chaos.faults.fault import Fault
 from chaos.faults.registry import kinds
+from chaos.faults.support import BEDS, beds
 
 COMMON = Fault.Settings.model_fields
 PLACE = {"nics": "NICs", "rail": "a rail", "rank": "a rank", "host": "a host"}
@@ -18,12 +19,14 @@ def markdown() -> str:
 
 
 def _kinds() -> Iterator[str]:
-    yield "| fault | breaks | its own settings | lab, vm lab | cluster |"
-    yield "|---|---|---|---|---|"
+    yield "| fault | breaks | its own settings | beds that carry it | what it does | on a cluster |"
+    yield "|---|---|---|---|---|---|"
     for name in kinds():
         fault, inside = example(name), example(name, inside=True)
         where = "the same" if type(fault) is type(inside) else inside.does
-        yield f"| `{name}` | {PLACE[fault.spec.where]} | {_settings(fault)} | {fault.does} | {where} |"
+        found = beds(fault, inside)
+        carried = "all" if len(found) == len(BEDS) else ", ".join(found)
+        yield f"| `{name}` | {PLACE[fault.spec.where]} | {_settings(fault)} | {carried} | {fault.does} | {where} |"
 
 
 def _settings(fault: Fault) -> str:

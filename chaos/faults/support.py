@@ -1,4 +1,4 @@
-"""Which faults a host can carry, by what it said of itself (needs.py)."""
+"""Which faults a host can carry, by what it said of itself (needs.py), and which a bed can carry at all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,26 @@ from dataclasses import dataclass
 
 from chaos.faults.fault import Fault
 from chaos.faults.needs import MEANING, Able
+from chaos.faults.steps import SWITCH, Command
+
+
+@dataclass(frozen=True)
+class Bed:
+    """What holds for a bed on any machine."""
+
+    lacks: frozenset[str] = frozenset()
+    """Features that none of its hosts or NICs has."""
+    switch: frozenset[str] | None = None
+    """Programs that its switch knows; None: those of its kernel."""
+
+
+BEDS: Mapping[str, Bed] = {
+    "lab": Bed(lacks=frozenset({"rdma", "pci", "ssh"})),
+    "vm lab": Bed(lacks=frozenset({"ssh"}), switch=frozenset({"ip", "nft"})),
+    "cluster": Bed(),
+}
+"""The lab's NICs are veth pairs; soft-RoCE does not go into its namespaces. We are in the hosts of both labs without
+SSH. The vm lab's switch is a program (harness/vmlab/linux_words.py)."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +36,17 @@ class Support:
     supported: bool
     why: Sequence[str]
     notes: Sequence[str]
+
+
+def beds(fault: Fault, inside: Fault) -> list[str]:
+    """Those that can carry a kind. `fault` acts in the switch if it can; a cluster has it `inside` its hosts."""
+    return [name for name, bed in BEDS.items() if _carries(bed, inside if name == "cluster" else fault)]
+
+
+def _carries(bed: Bed, fault: Fault) -> bool:
+    steps = (*fault.facts(), *fault.inject(), *fault.revert(), *fault.probe())
+    asked = {step.argv[0] for step in steps if isinstance(step, Command) and step.on == SWITCH}
+    return not bed.lacks & set(fault.features) and (bed.switch is None or asked <= bed.switch)
 
 
 def lacking(fault: Fault, able: Able) -> list[str]:

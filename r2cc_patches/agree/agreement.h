@@ -46,15 +46,17 @@ struct Options {
   /// What frames are encrypted with (encryptionOf); null: they go in the clear. Ranks that differ in it never begin.
   std::shared_ptr<const Encryption> encryption;
 
-  std::chrono::milliseconds hold{60000};     // a lost connection is waited for this long (R2CC_HOLD_MS)
-  std::chrono::milliseconds closed{5000};    // ... and this long if the other process closed it, or refuses a new one
-  std::chrono::milliseconds silence{6000};   // a connection that says nothing for this long is made anew
-  std::chrono::milliseconds prepare{30000};  // rank 0 waits this long for everybody's Prepare, then withdraws
-  std::chrono::milliseconds promise{2000};   // ... and this long for everybody's promise
-  std::chrono::milliseconds gather{20};      // reports within this time make one decision
-  std::chrono::milliseconds quiet{500};      // at least this between two switches; doubles while they fail, to 60 s
-  std::chrono::milliseconds goodbye{1000};   // the destructor waits at most this long for the others to hear of it
-  std::function<bool()> aborted;             // polled every millisecond while enter() waits; may be empty
+  /// R2CC_HOLD_MS. After this long a lost connection is said. A rank that promised gets its error then; all others go
+  /// on.
+  std::chrono::milliseconds hold{60000};
+  std::chrono::milliseconds closed{5000};       // the same if the other process closed it, or refuses a new one
+  std::chrono::milliseconds silence{6000};      // a connection that says nothing for this long is made anew
+  std::chrono::milliseconds prepare{30000};     // rank 0 waits this long for everybody's Prepare, then withdraws
+  std::chrono::milliseconds promise{2000};      // ... and this long for everybody's promise
+  std::chrono::milliseconds gather{20};         // reports within this time make one decision
+  std::chrono::milliseconds quiet{500};         // at least this between two switches; doubles while they fail, to 60 s
+  std::chrono::milliseconds goodbye{1000};      // the destructor waits at most this long for the others to hear of it
+  std::function<bool()> aborted;                // polled every millisecond while enter() waits; may be empty
   std::function<void(const std::string&)> log;  // background thread; one line; may be empty
   /// As log, of what a user has to mend: on every rank. Empty: log has it.
   std::function<void(const std::string&)> warn;

@@ -150,12 +150,21 @@ void Session::received(int rank, const Message& message) {
   }
 }
 
-void Session::died(int rank, const std::string& cause) {
+/// That says nothing about the job: it may be this network alone. A rank that died is told of by those who send to it.
+void Session::unreached(int rank, const std::string& cause, bool closed) {
+  if (ended()) return;
   const std::string& where = cards_[static_cast<size_t>(rank)].where;
   if (coordinator_) {
-    coordinator_->died(rank, where, cause);
+    coordinator_->unreached(rank, where, cause, loop_.now());
+  } else if (!member_.goesOnWithout({rank, where, cause})) {
+    return;
+  }
+  const std::string line = "no switch until rank " + std::to_string(rank) + " (" + where +
+                           ") is reached again over the network of the bootstrap: " + cause;
+  if (coordinator_ && !closed && !std::exchange(saidUnreached_, true)) {
+    warn(line);
   } else {
-    member_.broken({rank, where, cause});
+    log(line);
   }
 }
 

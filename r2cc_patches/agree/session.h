@@ -45,7 +45,7 @@ class Session : public std::enable_shared_from_this<Session>,
 
   // Upward, for its transport
   void received(int rank, const Message& message) override;
-  void died(int rank, const std::string& cause) override;
+  void unreached(int rank, const std::string& cause, bool closed) override;
   void resumed(int rank) override;
   void refused() override;
   bool ended() const override;
@@ -92,6 +92,7 @@ class Session : public std::enable_shared_from_this<Session>,
   std::optional<std::string> toReport_;
   int64_t reportAt_ = 0;
   uint64_t nextRefusal_ = 1;  // to be said
+  bool saidUnreached_ = false;
   std::function<void()> left_;
 
   mutable std::mutex mutex_;  // both below

@@ -20,12 +20,15 @@
 #ifndef DEATHS
 #define DEATHS 0
 #endif
+#ifndef SILENCES
+#define SILENCES 0 /* so often the coordinator is not reached for longer than is waited for it */
+#endif
 #define MAX(a, b) ((a) > (b) -> (a) : (b))
 #define MIN(a, b) ((a) < (b) -> (a) : (b))
 #define NONE 99
 #define AT(r, e) ((r) * (ROUNDS + 2) + (e))
 
-mtype = { Offer, Ready, Cannot, Prepare, Promised, Commit, Withdraw, Over, Broken, Leave };
+mtype = { Offer, Ready, Cannot, Prepare, Promised, Commit, Withdraw, Over, Leave };
 mtype = { None, Idle, Offering, Preparing, Ended };
 
 chan down[RANKS] = [6] of { mtype, byte, byte }; /* round, group */
@@ -36,10 +39,10 @@ byte entered[RANKS], leased[RANKS], promised[RANKS], epoch[RANKS], known[RANKS];
 byte first[RANKS * (ROUNDS + 2)]; /* by rank and epoch */
 bool broken[RANKS], dead[RANKS];
 byte used[GROUPS + 1]; /* the epoch that a group was entered with, by whoever was first */
-byte leaves = LEAVES, deaths = DEATHS;
+byte leaves = LEAVES, deaths = DEATHS, silences = SILENCES;
 /* the coordinator */
 mtype phase = Idle;
-byte round, answers, last, named, deadSeen;
+byte round, answers, last, named;
 
 #define WAITS(r) (promised[r] != NONE && entered[r] + 1 > promised[r])
 
@@ -112,12 +115,19 @@ end:
         printf("    R  %d hears: commit at %d\n", r, g);
         promised[r] = NONE; task[r] = 0
      :: kind == Withdraw && task[r] == n -> printf("    R  %d hears: withdrawn\n", r); promised[r] = NONE; task[r] = 0
-     :: kind == Broken -> printf("    R  %d hears: broken\n", r); broken[r] = true
      :: else /* Over: nothing runs any more */
      fi }
 #ifndef M_COORDINATOR_DEATH_UNSEEN
-  :: d_step { dead[0] && !dead[r] && !broken[r] && empty(down[r]) -> broken[r] = true }
+  :: d_step { dead[0] && !dead[r] && !broken[r] && empty(down[r]) && promised[r] != NONE -> broken[r] = true }
 #endif
+  :: d_step { silences && !dead[r] && !broken[r] && promised[r] != NONE -> silences--;
+       printf("    R  %d hears nothing for too long\n", r);
+#ifdef M_SILENCE_FREES
+       promised[r] = NONE
+#else
+       broken[r] = true
+#endif
+     }
   :: atomic { leaves && !dead[r] && phase != Ended && r != 0 -> leaves--; printf("    R  %d leaves\n", r); up[r] ! Leave, 0, 0 }
   :: d_step { deaths && !dead[r] -> deaths--; printf("    W  %d dies\n", r); dead[r] = true; broken[r] = true }
   od
@@ -131,7 +141,7 @@ inline tell(kind, g) {
   :: else -> break
   od
 }
-inline start(next) { phase = next; answers = 0; last = 0; deadSeen = 0 }
+inline start(next) { phase = next; answers = 0; last = 0 }
 
 inline withdraw() {
   printf("    C  withdraws %d\n", round);
@@ -186,13 +196,6 @@ inline leaving() {
 #endif
 }
 
-#define DIED(r) (dead[r] && r != 0)
-#if RANKS > 2
-#define SOMEBODY_DIED (DIED(1) || DIED(2))
-#else
-#define SOMEBODY_DIED DIED(1)
-#endif
-
 proctype Coordinator() {
   mtype kind = None;
   byte n, g;
@@ -204,25 +207,24 @@ end:
   HEAR(2)
 #endif
   :: atomic { !dead[0] && phase == Idle && round < ROUNDS -> round++; start(Offering); tell(Offer, 0) }
-  /* too late, or too different: at any time */
+  /* too late, as a dead rank is, or too different: at any time */
+#ifndef M_LATE_IS_AWAITED
   :: atomic { !dead[0] && (phase == Offering || phase == Preparing) -> withdraw() }
-#ifndef M_DEATH_UNSAID
-  :: atomic { !dead[0] && SOMEBODY_DIED && !deadSeen && phase != Ended -> tell(Broken, 0); phase = Ended; deadSeen = 1 }
 #endif
   od
 }
 
-#define TOLD(r) (broken[r] || dead[r])
+#define FREE(r) (broken[r] || dead[r] || promised[r] == NONE)
 #if RANKS > 2
-#define ALL_TOLD (TOLD(0) && TOLD(1) && TOLD(2))
+#define ALL_FREE (FREE(0) && FREE(1) && FREE(2))
 #else
-#define ALL_TOLD (TOLD(0) && TOLD(1))
+#define ALL_FREE (FREE(0) && FREE(1))
 #endif
 
-/* When nothing can happen any more, everybody knows of a death, unless somebody had left before. */
+/* When nothing can happen any more nobody who lives is bound by a promise, whoever died. */
 active proctype Quiet() {
 end:
-  timeout -> assert(deaths == DEATHS || leaves != LEAVES || ALL_TOLD)
+  timeout -> assert(ALL_FREE)
 }
 
 init {

@@ -50,7 +50,7 @@ bool Hub::able() const {
 
 bool Hub::delivered() const {
   return std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
-    return peer->left || peer->givenUp || peer->line.link().allAcknowledged();
+    return peer->left || peer->unreached || peer->line.link().allAcknowledged();
   });
 }
 
@@ -108,6 +108,7 @@ void Hub::admit(Caller& caller) {
   Channel channel = std::move(caller.channel);
   callers_.remove_if([&](const auto& one) { return one.get() == &caller; });
   who.line.attach(std::move(channel));
+  who.unreached = false;
   if (std::exchange(who.wasUp, true)) up_.resumed(who.rank);
   if (!who.line.drain([&](const Message& message) { take(who, message); })) lost(who);
 }
@@ -138,12 +139,6 @@ void Hub::lost(Peer& peer) {
   peer.lostAt = loop_.now();
 }
 
-void Hub::giveUp(Peer& peer, int64_t now) {
-  peer.givenUp = true;
-  const std::string first = peer.wasUp ? peer.line.why() : "never heard of";
-  up_.died(peer.rank, first + ", and not back for " + std::to_string((now - peer.lostAt) / 1000000) + " ms");
-}
-
 void Hub::tick(int64_t now) {
   while (!callers_.empty() && callers_.front()->until <= now) turnAway(*callers_.front());
   if (!listening_ && now >= listenAgainAt_) {
@@ -154,10 +149,14 @@ void Hub::tick(int64_t now) {
   lookedAt_ = now;
   for (const auto& peer : peers_) {
     if (peer->line.attached() && !peer->line.tick(patience_.silenceNs)) lost(*peer);
-    if (peer->line.attached() || peer->left || up_.ended()) continue;
+    if (peer->line.attached() || peer->left || peer->unreached || up_.ended()) continue;
     const bool closed = peer->wasUp && peer->line.closedByPeer();
     const int64_t patience = closed ? std::min(patience_.closedNs, patience_.holdNs) : patience_.holdNs;
-    if (now - peer->lostAt > patience) giveUp(*peer, now);
+    const int64_t since = now - peer->lostAt;
+    if (since <= patience) continue;
+    peer->unreached = true;
+    const std::string first = peer->wasUp ? peer->line.why() : "never heard of";
+    up_.unreached(peer->rank, first + ", and not back for " + std::to_string(since / 1000000) + " ms", closed);
   }
 }
 

@@ -36,7 +36,7 @@ class Hub : public Transport, private Watcher {
     int64_t lostAt;
     bool wasUp = false;
     bool left = false;
-    bool givenUp = false;  // when it comes back all the same, it is told
+    bool unreached = false;  // and that was said
   };
   /// Somebody who connected and has not shown yet that he may.
   struct Caller : Watcher {
@@ -57,7 +57,6 @@ class Hub : public Transport, private Watcher {
   void turnAway(Caller& caller);
   void forget(Caller& caller);
   void lost(Peer& peer);
-  void giveUp(Peer& peer, int64_t now);
   void take(Peer& peer, const Message& message);
   Peer& peer(int rank) const { return *peers_[static_cast<size_t>(rank) - 1]; }
 

@@ -1,4 +1,4 @@
-// A rank's one connection, to rank 0: made, and made anew for as long as there is hope.
+// A rank's one connection, to rank 0: made, and made anew whenever it is lost.
 #pragma once
 
 #include <sys/epoll.h>
@@ -45,16 +45,21 @@ class Spoke : public Transport, private Watcher {
     if (phase_ == Phase::Up && !line_.tick(patience_.silenceNs)) lost(line_.why(), line_.closedByPeer());
     if (phase_ == Phase::Up || phase_ == Phase::Closed) return;
     if (phase_ != Phase::Waiting && now >= callUntil_) lost("no answer in time", false);
-    if (now - lostAt_ > patience()) {
-      hangUp();
-      phase_ = Phase::Closed;
-      return up_.died(0, why_ + ", and not reached for " + std::to_string((now - lostAt_) / 1000000) + " ms");
+    if (!unreached_ && now > patientUntil()) {
+      unreached_ = true;
+      const std::string since = std::to_string((now - lostAt_) / 1000000);
+      up_.unreached(0, why_ + ", and not reached for " + since + " ms", refused_);
+      if (up_.ended()) {
+        hangUp();
+        phase_ = Phase::Closed;
+        return;
+      }
     }
     if (phase_ == Phase::Waiting && now >= retryAt_) call();
   }
   int64_t deadline() const override {
     if (phase_ == Phase::Closed) return Loop::kNever;
-    if (phase_ == Phase::Waiting) return std::min(retryAt_, lostAt_ + patience() + 1);
+    if (phase_ == Phase::Waiting) return unreached_ ? retryAt_ : std::min(retryAt_, patientUntil() + 1);
     return loop_.now() + std::min(patience_.silenceNs / 6, kLookNs);
   }
   bool able() const override { return phase_ == Phase::Up && line_.link().allAcknowledged(); }
@@ -113,6 +118,7 @@ class Spoke : public Transport, private Watcher {
     calling_.reset();
     phase_ = Phase::Up;
     pauseNs_ = 0;
+    unreached_ = false;
     line_.attach(std::move(channel));
     if (std::exchange(wasUp_, true)) up_.resumed(0);
     if (!line_.drain([this](const Message& message) { take(message); })) lost(line_.why(), line_.closedByPeer());
@@ -129,6 +135,7 @@ class Spoke : public Transport, private Watcher {
     }
     hangUp();
     why_ = std::move(why);
+    if (refused && !refused_) refusedAt_ = loop_.now();
     refused_ = refused;
     phase_ = Phase::Waiting;
     retryAt_ = loop_.now() + pauseNs_;
@@ -136,7 +143,11 @@ class Spoke : public Transport, private Watcher {
     // Nothing is left to hear, or nobody to say it to.
     if (up_.ended() && (refused_ || line_.link().allAcknowledged())) phase_ = Phase::Closed;
   }  // `why` may be of what this ends
-  int64_t patience() const { return refused_ ? std::min(patience_.closedNs, patience_.holdNs) : patience_.holdNs; }
+  /// One that answers late may refuse first: that counts from when it refuses.
+  int64_t patientUntil() const {
+    const int64_t held = lostAt_ + patience_.holdNs;
+    return refused_ ? std::min(held, refusedAt_ + patience_.closedNs) : held;
+  }
   void take(const Message& message) { up_.received(0, message); }
 
   Loop& loop_;
@@ -153,7 +164,9 @@ class Spoke : public Transport, private Watcher {
   uint64_t watch_ = 0;
   Hello hello_;
   int64_t lostAt_, retryAt_ = 0, callUntil_ = 0, pauseNs_ = 0;
-  bool refused_ = false;  // the last attempt, or the connection that was lost
+  int64_t refusedAt_ = 0;   // the first of those
+  bool refused_ = false;    // the last attempts, or the connection that was lost
+  bool unreached_ = false;  // and that was said
   bool wasUp_ = false;
   std::string why_ = "never reached";
 };

@@ -36,7 +36,9 @@ class Upward {
  public:
   virtual ~Upward() = default;
   virtual void received(int rank, const Message& message) = 0;
-  virtual void died(int rank, const std::string& cause) = 0;
+  /// For Patience::holdNs, or for closedNs where its process closed the connection or its port refuses (`closed`). It
+  /// is tried on. Said once, until it is back.
+  virtual void unreached(int rank, const std::string& cause, bool closed) = 0;
   virtual void resumed(int rank) = 0;
   virtual void refused() = 0;      // a caller or a frame that was not genuine
   virtual bool ended() const = 0;  // over or broken: nobody's end matters any more

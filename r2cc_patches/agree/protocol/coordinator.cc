@@ -34,7 +34,6 @@ Coordinator::Coordinator(Actions& actions, int ranks, const Timing& timing)
     : actions_(actions), timing_(timing), reports_(ranks), answers_(ranks), windowNs_(kLeastWindowNs) {}
 
 Coordinator::Phase Coordinator::next(Phase phase, Event event) {
-  if (phase == Phase::Broken || event == Event::Died) return phase == Phase::Over ? Phase::Over : Phase::Broken;
   if (phase == Phase::Over || event == Event::Left) return Phase::Over;
   const bool running = phase == Phase::Offering || phase == Phase::Preparing;
   switch (event) {
@@ -53,7 +52,6 @@ Coordinator::Phase Coordinator::next(Phase phase, Event event) {
     case Event::Late:
       return running ? Phase::Idle : phase;
     case Event::Left:
-    case Event::Died:
       break;
   }
   return phase;
@@ -227,12 +225,9 @@ void Coordinator::leave(int rank, bool inGoodOrder) {
   broadcast(left);
 }
 
-void Coordinator::died(int rank, const std::string& address, const std::string& cause) {
-  if (!advance(Event::Died)) return;
-  Message broken = message(Type::Broken, round_);
-  broken.number = static_cast<uint64_t>(rank);
-  broken.text = address + "\n" + cause;
-  broadcast(broken);
+void Coordinator::unreached(int rank, const std::string& address, const std::string& cause, int64_t now) {
+  if (phase_ != Phase::Offering && phase_ != Phase::Preparing) return;
+  fail(Event::Late, "rank " + std::to_string(rank) + " (" + address + "): " + cause, now);
 }
 
 std::string Coordinator::silent() const {

@@ -17,9 +17,8 @@ class Coordinator {
     Offering,   // some have not said Ready
     Preparing,  // some have not promised
     Over,       // somebody left: no switch any more
-    Broken,     // somebody died: everybody is told
   };
-  enum class Event : uint8_t { Wanted, Unchanged, Proposed, AllReady, AllAgree, Refused, Late, Differ, Left, Died };
+  enum class Event : uint8_t { Wanted, Unchanged, Proposed, AllReady, AllAgree, Refused, Late, Differ, Left };
   /// Every transition there is. What a phase does not expect changes nothing.
   static Phase next(Phase phase, Event event);
 
@@ -42,13 +41,14 @@ class Coordinator {
   void on(int rank, const Message& message, int64_t now);
   /// Empty: no change. Otherwise a round starts.
   void decided(const std::string& proposal, int64_t now);
-  void died(int rank, const std::string& address, const std::string& cause);
+  /// A running round is withdrawn. The next one waits until able().
+  void unreached(int rank, const std::string& address, const std::string& cause, int64_t now);
   void tick(int64_t now);
   /// When tick() has something to do.
   int64_t deadline() const;
 
   Phase phase() const { return phase_; }
-  bool ended() const { return phase_ == Phase::Over || phase_ == Phase::Broken; }
+  bool ended() const { return phase_ == Phase::Over; }
 
  private:
   struct Answer {

@@ -8,17 +8,11 @@ namespace {
 // Decisions that wait for their group. The coordinator stops long before; a rank this far behind cannot follow.
 constexpr size_t kMostPending = 64;
 
-AgreementBroken brokenBy(const Message& message) {
-  const size_t end = message.text.find('\n');
-  const std::string cause = end == std::string::npos ? "" : message.text.substr(end + 1);
-  return AgreementBroken(static_cast<int>(message.number), message.text.substr(0, end), cause);
-}
-
 }  // namespace
 
 Member::Phase Member::next(Phase phase, Event event) {
-  if (phase == Phase::Broken || event == Event::Broken) return Phase::Broken;
-  if (phase == Phase::Over || event == Event::Left) return Phase::Over;
+  if (phase == Phase::Broken || phase == Phase::Over) return phase;
+  if (event == Event::Left) return Phase::Over;
   switch (event) {
     case Event::Offered:
       return phase == Phase::Free ? Phase::Working : phase;
@@ -32,8 +26,9 @@ Member::Phase Member::next(Phase phase, Event event) {
       return phase == Phase::Promised ? Phase::Free : phase;
     case Event::Withdrawn:
       return Phase::Free;
+    case Event::Unreached:
+      return phase == Phase::Promised ? Phase::Broken : phase;
     case Event::Left:
-    case Event::Broken:
       break;
   }
   return phase;
@@ -57,8 +52,6 @@ void Member::on(const Message& message) {
     case Type::Left:
       if (advance(Event::Left)) actions_.withdraw(message.text);
       return;
-    case Type::Broken:
-      return broken(brokenBy(message));
     default:
       return;  // not for a member
   }
@@ -106,9 +99,10 @@ void Member::onWithdraw(const Message& message) {
   if (advance(Event::Withdrawn)) actions_.withdraw(message.text);
 }
 
-void Member::broken(const AgreementBroken& why) {
-  if (phase_ == Phase::Over) return;  // who left in good order is nobody's death
-  if (advance(Event::Broken)) actions_.fail(why);
+bool Member::goesOnWithout(const AgreementBroken& why) {
+  if (!advance(Event::Unreached)) return true;
+  actions_.fail(why);
+  return false;
 }
 
 void Member::leave(bool inGoodOrder) {

@@ -67,6 +67,9 @@ agree::Options AutoSchedule::agreementOptions() {
   made.name = "r2cc_bench";
   made.terms = {{"the plan", planner::exactText(first().plan)}};
   made.encryption = encryption();
+  if (const std::string hold = setting("R2CC_HOLD_MS"); !hold.empty()) {
+    made.hold = std::chrono::milliseconds(std::strtoll(hold.c_str(), nullptr, 10));
+  }
   made.aborted = [this] { return somebodyEnded(); };
   made.log = [rank = options_.rank](const std::string& line) {
     std::fprintf(stderr, "r2cc_bench: rank %d: %s\n", rank, line.c_str());

@@ -219,24 +219,29 @@ TEST(agree_coordinator_one_leaves_in_each_phase) {
     const size_t before = c.desk.sent.size();
     CHECK(phase < 2 || c.desk.sent[before - 2].type == Type::Withdraw);
     c.machine.decided("plan", c.now), c.prepare(), c.offer();
-    c.machine.died(2, "a", "b");  // its end is no news any more
+    c.machine.unreached(2, "a", "b", c.now);  // its end is no news any more
     CHECK_EQ(c.desk.sent.size(), before);
   }
 }
 
-TEST(agree_coordinator_one_dies_in_each_phase) {
+TEST(agree_coordinator_one_is_not_reached_in_each_phase) {
+  using P = Coordinator::Phase;
   for (int phase = 0; phase < 4; phase++) {
     Coordinating c;
     if (phase == 1) c.say(2, Type::Report, 0, 0, "x"), c.pass(11);
     if (phase >= 2) c.offer();
     if (phase == 3) c.prepare();
-    c.machine.died(2, "10.0.0.2", "silent");
-    CHECK(c.machine.phase() == Coordinator::Phase::Broken);
-    CHECK(c.desk.last() == Type::Broken);
-    CHECK_EQ(c.desk.sent.back().text, "10.0.0.2\nsilent");
     const size_t before = c.desk.sent.size();
-    c.machine.decided("plan", c.now), c.prepare(), c.say(1, Type::Leave, 0), c.pass(100000);
-    CHECK_EQ(c.desk.sent.size(), before);
+    c.machine.unreached(2, "10.0.0.2", "silent", c.now);
+    CHECK(c.machine.phase() == (phase == 1 ? P::Deciding : P::Idle));
+    if (phase < 2) {
+      CHECK_EQ(c.desk.sent.size(), before);  // nobody is told, as nothing runs
+    } else {
+      CHECK(c.desk.last() == Type::Withdraw);
+      CHECK_EQ(c.desk.sent.back().text, "rank 2 (10.0.0.2): silent");
+      c.pass(60000);
+      CHECK(c.machine.phase() == P::Deciding);  // once it is back
+    }
   }
 }
 
@@ -244,18 +249,15 @@ TEST(agree_coordinator_every_transition) {
   using P = Coordinator::Phase;
   using E = Coordinator::Event;
   const std::vector<std::vector<P>> table = {
-      // Wanted, Unchanged, Proposed, AllReady, AllAgree, Refused, Late, Differ, Left, Died
-      {P::Deciding, P::Idle, P::Idle, P::Idle, P::Idle, P::Idle, P::Idle, P::Idle, P::Over, P::Broken},
-      {P::Deciding, P::Idle, P::Offering, P::Deciding, P::Deciding, P::Deciding, P::Deciding, P::Deciding, P::Over,
-       P::Broken},
-      {P::Offering, P::Offering, P::Offering, P::Preparing, P::Offering, P::Idle, P::Idle, P::Offering, P::Over,
-       P::Broken},
-      {P::Preparing, P::Preparing, P::Preparing, P::Preparing, P::Idle, P::Idle, P::Idle, P::Idle, P::Over, P::Broken},
-      std::vector<P>(10, P::Over),
-      std::vector<P>(10, P::Broken),
+      // Wanted, Unchanged, Proposed, AllReady, AllAgree, Refused, Late, Differ, Left
+      {P::Deciding, P::Idle, P::Idle, P::Idle, P::Idle, P::Idle, P::Idle, P::Idle, P::Over},
+      {P::Deciding, P::Idle, P::Offering, P::Deciding, P::Deciding, P::Deciding, P::Deciding, P::Deciding, P::Over},
+      {P::Offering, P::Offering, P::Offering, P::Preparing, P::Offering, P::Idle, P::Idle, P::Offering, P::Over},
+      {P::Preparing, P::Preparing, P::Preparing, P::Preparing, P::Idle, P::Idle, P::Idle, P::Idle, P::Over},
+      std::vector<P>(9, P::Over),
   };
   for (size_t phase = 0; phase < table.size(); phase++) {
-    for (size_t event = 0; event < 10; event++) {
+    for (size_t event = 0; event < 9; event++) {
       CHECK(Coordinator::next(static_cast<P>(phase), static_cast<E>(event)) == table[phase][event]);
     }
   }
@@ -264,12 +266,12 @@ TEST(agree_coordinator_every_transition) {
 TEST(agree_member_every_transition) {
   using P = Member::Phase;
   const std::vector<std::vector<P>> table = {
-      // Offered, Able, Unable, Prepared, Committed, Withdrawn, Left, Broken
-      {P::Working, P::Free, P::Free, P::Free, P::Free, P::Free, P::Over, P::Broken},
-      {P::Working, P::Ready, P::Free, P::Working, P::Working, P::Free, P::Over, P::Broken},
-      {P::Ready, P::Ready, P::Ready, P::Promised, P::Ready, P::Free, P::Over, P::Broken},
+      // Offered, Able, Unable, Prepared, Committed, Withdrawn, Left, Unreached
+      {P::Working, P::Free, P::Free, P::Free, P::Free, P::Free, P::Over, P::Free},
+      {P::Working, P::Ready, P::Free, P::Working, P::Working, P::Free, P::Over, P::Working},
+      {P::Ready, P::Ready, P::Ready, P::Promised, P::Ready, P::Free, P::Over, P::Ready},
       {P::Promised, P::Promised, P::Promised, P::Promised, P::Free, P::Free, P::Over, P::Broken},
-      {P::Over, P::Over, P::Over, P::Over, P::Over, P::Over, P::Over, P::Broken},
+      std::vector<P>(8, P::Over),
       std::vector<P>(8, P::Broken),
   };
   for (size_t phase = 0; phase < table.size(); phase++) {
@@ -332,11 +334,22 @@ TEST(agree_member_says_aloud_what_a_user_must_mend) {
   CHECK(member.phase() == Member::Phase::Free);
 }
 
-TEST(agree_member_a_death_names_who_where_and_why) {
+TEST(agree_member_that_promised_cannot_go_on_without_its_coordinator_and_says_why) {
   Hand hand;
   Member member(hand);
-  member.on(message(Type::Broken, 0, 0, 7, "10.0.0.7, host h7\nsilent for 9 s"));
-  CHECK_EQ(hand.failed, "the ranks can agree on nothing any more: rank 7 (10.0.0.7, host h7): silent for 9 s");
+  const AgreementBroken why(0, "10.0.0.7, host h7", "silent for 9 s");
+  CHECK(member.goesOnWithout(why));
+  member.on(message(Type::Offer, 1, 0, 0, "plan"));
+  CHECK(member.goesOnWithout(why));
+  member.worked(1, true, "");
+  CHECK(member.goesOnWithout(why));
+  CHECK_EQ(hand.failed, "");
+  member.on(message(Type::Prepare, 1, 100));
+  CHECK(!member.goesOnWithout(why));
+  CHECK_EQ(hand.failed, "the ranks can agree on nothing any more: rank 0 (10.0.0.7, host h7): silent for 9 s");
+  const size_t sent = hand.sent.size();
+  member.on(message(Type::Commit, 1, 200, 1));
   member.leave(true);
-  CHECK(hand.sent.empty());
+  CHECK(hand.commits.empty());
+  CHECK_EQ(hand.sent.size(), sent);
 }

@@ -89,15 +89,16 @@ TEST(agree_who_never_promises_is_withdrawn_by_all_together) {
   CHECK(!one.switched());
 }
 
-TEST(agree_who_dies_before_its_promise_ends_the_wait_of_all_with_its_name) {
+TEST(agree_who_dies_before_its_promise_is_waited_for_no_longer_and_named) {
   Stage stage(3, [](Options& options) { quick(options), options.promise = Ms(60000); }, silentFrom(Type::Promised));
   Enqueuer zero(stage[0]), one(stage[1]);
   stage[1].report("x");
   CHECK(eventually([&] { return stage[0].stats().waits == 1 && stage[1].stats().waits == 1; }));
   stage.puppet().stop();
-  CHECK(eventually([&] { return zero.ended() && one.ended(); }));
-  for (Enqueuer* enqueuer : {&zero, &one}) {
-    const std::string what = enqueuer->stop();
+  CHECK(eventually([&] { return withdrawn(stage); }));
+  CHECK(goesOn(zero) && goesOn(one));
+  for (const int rank : {0, 1}) {
+    const std::string what = stage[rank].stats().lastWithdrawal;
     // TCP says that it was reset where the puppet had not read all that was sent to it.
     const auto says = [&](const std::string& cause) {
       return what.find("rank 2 (a puppet): " + cause + ", and not back for ") != std::string::npos;

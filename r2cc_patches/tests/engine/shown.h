@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <vector>
 
 #include "check.h"
@@ -20,8 +21,16 @@ inline Shown healthOf(const Rig& rig, int host) {
   return out;
 }
 
+/// What was shown instead is said.
 inline bool shows(const Rig& rig, int host, const Shown& wanted) {
-  return Rig::within(kShownNs, [&] { return healthOf(rig, host) == wanted; });
+  Shown shown;
+  const bool did = Rig::within(kShownNs, [&] { return (shown = healthOf(rig, host)) == wanted; });
+  if (!did) {
+    std::fprintf(stderr, "host %d shows", host);
+    for (const double capacity : shown) std::fprintf(stderr, " %g", capacity);
+    std::fprintf(stderr, "\n");
+  }
+  return did;
 }
 
 }  // namespace r2cc::fake
