@@ -205,6 +205,7 @@ def metrics(data: RunData, mode: int) -> list[Metric]:
         ("undisturbed_worst", "ratio"): (undisturbed_worst(data), None),
         ("longest_gap", "ms"): (max(gaps, default=None), None),
         ("failovers", "connections"): (moves.failovers(data), None),
+        ("shared_out", "times"): (moves.shared_out(data), None),
         ("not_returned", "connections"): (moves.not_returned(data), None),
         ("error_after", "ms"): (moves.error_after_ms(data), None),
         ("longest_iteration", "ms"): (max(data.durations_ms.values(), default=None), None),

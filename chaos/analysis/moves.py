@@ -25,6 +25,11 @@ def failovers(data: RunData) -> int:
     return max(frozen, sum(int(line["failovers"]) for line in data.by_event.get("net_end", [])))
 
 
+def shared_out(data: RunData) -> int:
+    """How often a sending end gave part of its traffic to other NICs, or other parts, because some seemed slow."""
+    return sum(line["state"] == "active" and line.get("cause") == "balance" for line in moves(data))
+
+
 def not_returned(data: RunData) -> int:
     """Sending ends that were not on their home NIC when they were last active."""
     last = {

@@ -99,6 +99,8 @@ def _on_moves(run: Run, hypothesis: Hypothesis) -> list[Check]:
     checks = []
     if hypothesis.failovers_max is not None:
         checks.append(check("failovers", run.metric("failovers"), hypothesis.failovers_max, "connections"))
+    if hypothesis.shared_out_max is not None:
+        checks.append(check("shared_out", run.metric("shared_out"), hypothesis.shared_out_max, "times"))
     if hypothesis.returned is not None:
         value = run.metric("not_returned")
         checks.append(check("returned", value == 0 if value is not None else None, hypothesis.returned, "bool"))

@@ -36,6 +36,7 @@ class Hypothesis(Model):
     after_within_healthy: Ratio | None = None
     undisturbed_within: Ratio | None = None
     failovers_max: Annotated[StrictInt, Field(ge=0)] | None = None
+    shared_out_max: Annotated[StrictInt, Field(ge=0)] | None = None
     longest_ms_max: Number | None = None
     """The longest iteration while a fault lasts, and a second more."""
     longest_within_healthy: Ratio | None = None

@@ -8,7 +8,7 @@ from typing import Any
 from chaos_literal import Line, at, experiment, lines, start
 
 from chaos.analysis.figures import run_figures
-from chaos.analysis.moves import error_after_ms, failovers, not_returned, unmentioned
+from chaos.analysis.moves import error_after_ms, failovers, not_returned, shared_out, unmentioned
 from chaos.analysis.rundata import read_run
 from chaos.analysis.stall import detect_ms
 from chaos.analysis.verdict import run_checks
@@ -48,6 +48,18 @@ def test_a_frozen_sender_is_a_failover_and_the_receiver_is_not_counted_again() -
     assert failovers(run(*AWAY, there)) == 1
     outcome = checks(Hypothesis(failovers_max=0, returned=True), *AWAY)
     assert (outcome["failovers"], outcome["returned"]) == ("deviated", "deviated")
+
+
+def test_traffic_that_is_given_to_other_nics_without_a_fault_is_counted() -> None:
+    """Issue 34: nothing moves where all NICs are slow alike; failovers alone do not say so."""
+    given = {**path(1450, "h1", "active", "eth1"), "cause": "balance", "shares": "eth1:14,eth0:1"}
+    home = {**path(1900, "h1", "active", "eth1"), "cause": "failback"}
+    there = {**given, "direction": "recv"}
+    assert [shared_out(run()), shared_out(run(given, home, there)), shared_out(run(given, home, given))] == [0, 1, 2]
+    assert checks(Hypothesis(failovers_max=0, shared_out_max=0), given, home) == {
+        **checks(Hypothesis(failovers_max=0)), "failovers": "holds", "shared_out": "deviated",
+    }  # fmt: skip
+    assert checks(Hypothesis(shared_out_max=1), given, home)["shared_out"] == "holds"
 
 
 def test_frozen_until_the_receiver_closed_it_is_no_failover() -> None:
