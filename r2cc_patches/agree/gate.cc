@@ -67,6 +67,7 @@ void Gate::await(std::unique_lock<std::mutex>& lock, uint64_t group) {
   waits_++;
   while (promised_ && group > *promised_) {
     changed_.wait_for(lock, std::chrono::milliseconds(1));
+    if (unreached_ && promised_ && !broken_) broken_.emplace(*unreached_);
     throwIfBroken();
     if (!aborted_) continue;
     lock.unlock();
@@ -144,6 +145,11 @@ void Gate::withdraw() {
     promised_.reset();
   }
   changed_.notify_all();
+}
+
+void Gate::unreached(std::optional<AgreementBroken> why) {
+  const std::lock_guard lock(mutex_);
+  unreached_ = std::move(why);
 }
 
 void Gate::fail(const AgreementBroken& why) {

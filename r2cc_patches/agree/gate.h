@@ -26,11 +26,11 @@ struct Decision {
   std::string text;
 };
 
-/// The communicator cannot go on. what() says the whole of it.
+/// This rank cannot go on. what() says the whole of it.
 class AgreementBroken : public std::runtime_error {
  public:
   AgreementBroken(int rank, std::string address, std::string cause);
-  int rank() const { return rank_; }                       // who is gone; this rank itself when it was aborted
+  int rank() const { return rank_; }                       // who is not heard of; this rank itself if aborted
   const std::string& address() const { return address_; }  // and where it was
   const std::string& cause() const { return cause_; }
 
@@ -75,6 +75,8 @@ class Gate {
   void commit(Decision decision);
   /// Ends the promise: everything stays as it is.
   void withdraw();
+  /// Nothing can end a promise now; null: it can again. Where enter() stands at one it throws that, nowhere else.
+  void unreached(std::optional<AgreementBroken> why);
   /// enter() throws this from now on. The first one stays.
   void fail(const AgreementBroken& why);
   /// The first group that a switch named now should not come before.
@@ -112,7 +114,7 @@ class Gate {
   History history_;
   std::optional<uint64_t> promised_;
   std::deque<Decision> pending_;
-  std::optional<AgreementBroken> broken_;
+  std::optional<AgreementBroken> broken_, unreached_;
   uint64_t waits_ = 0, waitedNs_ = 0;
   uint64_t measuredGroup_ = 0;
   int64_t measuredAt_ = 0;

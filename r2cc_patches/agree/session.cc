@@ -156,11 +156,11 @@ void Session::unreached(int rank, const std::string& cause, bool closed) {
   const std::string& where = cards_[static_cast<size_t>(rank)].where;
   if (coordinator_) {
     coordinator_->unreached(rank, where, cause, loop_.now());
-  } else if (!member_.goesOnWithout({rank, where, cause})) {
-    return;
+  } else {
+    gate_.unreached(AgreementBroken(rank, where, cause + ", in the middle of a switch (R2CC_HOLD_MS)"));
   }
   const std::string line = "no switch until rank " + std::to_string(rank) + " (" + where +
-                           ") is reached again over the network of the bootstrap: " + cause;
+                           ") is reached again over the network on which ranks agree: " + cause;
   if (coordinator_ && !closed && !std::exchange(saidUnreached_, true)) {
     warn(line);
   } else {
@@ -168,7 +168,10 @@ void Session::unreached(int rank, const std::string& cause, bool closed) {
   }
 }
 
-void Session::resumed(int rank) {
+void Session::reached(int rank, bool again) {
+  if (!coordinator_) gate_.unreached(std::nullopt);
+  saidUnreached_ = saidUnreached_ && !transport_->able();
+  if (!again) return;
   count(&Stats::reconnects);
   log("the connection to rank " + std::to_string(rank) + " is back");
 }

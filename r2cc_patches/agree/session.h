@@ -46,7 +46,7 @@ class Session : public std::enable_shared_from_this<Session>,
   // Upward, for its transport
   void received(int rank, const Message& message) override;
   void unreached(int rank, const std::string& cause, bool closed) override;
-  void resumed(int rank) override;
+  void reached(int rank, bool again) override;
   void refused() override;
   bool ended() const override;
 

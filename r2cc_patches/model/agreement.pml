@@ -118,9 +118,9 @@ end:
      :: else /* Over: nothing runs any more */
      fi }
 #ifndef M_COORDINATOR_DEATH_UNSEEN
-  :: d_step { dead[0] && !dead[r] && !broken[r] && empty(down[r]) && promised[r] != NONE -> broken[r] = true }
+  :: d_step { dead[0] && !dead[r] && !broken[r] && empty(down[r]) && WAITS(r) -> broken[r] = true }
 #endif
-  :: d_step { silences && !dead[r] && !broken[r] && promised[r] != NONE -> silences--;
+  :: d_step { silences && !dead[r] && !broken[r] && WAITS(r) -> silences--;
        printf("    R  %d hears nothing for too long\n", r);
 #ifdef M_SILENCE_FREES
        promised[r] = NONE
@@ -214,14 +214,14 @@ end:
   od
 }
 
-#define FREE(r) (broken[r] || dead[r] || promised[r] == NONE)
+#define FREE(r) (broken[r] || dead[r] || promised[r] == NONE || (dead[0] && !WAITS(r)))
 #if RANKS > 2
 #define ALL_FREE (FREE(0) && FREE(1) && FREE(2))
 #else
 #define ALL_FREE (FREE(0) && FREE(1))
 #endif
 
-/* When nothing can happen any more nobody who lives is bound by a promise, whoever died. */
+/* When nothing can happen any more nobody who lives waits at a promise, whoever died. */
 active proctype Quiet() {
 end:
   timeout -> assert(ALL_FREE)

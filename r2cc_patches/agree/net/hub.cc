@@ -50,7 +50,7 @@ bool Hub::able() const {
 
 bool Hub::delivered() const {
   return std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
-    return peer->left || peer->unreached || peer->line.link().allAcknowledged();
+    return peer->left || peer->closed || peer->unreached || peer->line.link().allAcknowledged();
   });
 }
 
@@ -108,8 +108,8 @@ void Hub::admit(Caller& caller) {
   Channel channel = std::move(caller.channel);
   callers_.remove_if([&](const auto& one) { return one.get() == &caller; });
   who.line.attach(std::move(channel));
-  who.unreached = false;
-  if (std::exchange(who.wasUp, true)) up_.resumed(who.rank);
+  who.closed = who.unreached = false;
+  up_.reached(who.rank, std::exchange(who.wasUp, true));
   if (!who.line.drain([&](const Message& message) { take(who, message); })) lost(who);
 }
 
@@ -150,13 +150,13 @@ void Hub::tick(int64_t now) {
   for (const auto& peer : peers_) {
     if (peer->line.attached() && !peer->line.tick(patience_.silenceNs)) lost(*peer);
     if (peer->line.attached() || peer->left || peer->unreached || up_.ended()) continue;
-    const bool closed = peer->wasUp && peer->line.closedByPeer();
-    const int64_t patience = closed ? std::min(patience_.closedNs, patience_.holdNs) : patience_.holdNs;
     const int64_t since = now - peer->lostAt;
-    if (since <= patience) continue;
-    peer->unreached = true;
+    const bool held = since > patience_.holdNs;
+    const bool closed = since > patience_.closedNs && peer->wasUp && peer->line.closedByPeer() && !peer->closed;
+    if (!held && !closed) continue;
+    (held ? peer->unreached : peer->closed) = true;
     const std::string first = peer->wasUp ? peer->line.why() : "never heard of";
-    up_.unreached(peer->rank, first + ", and not back for " + std::to_string(since / 1000000) + " ms", closed);
+    up_.unreached(peer->rank, first + ", and not back for " + std::to_string(since / 1000000) + " ms", !held);
   }
 }
 

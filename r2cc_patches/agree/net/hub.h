@@ -36,7 +36,7 @@ class Hub : public Transport, private Watcher {
     int64_t lostAt;
     bool wasUp = false;
     bool left = false;
-    bool unreached = false;  // and that was said
+    bool closed = false, unreached = false;  // and that was said
   };
   /// Somebody who connected and has not shown yet that he may.
   struct Caller : Watcher {

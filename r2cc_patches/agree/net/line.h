@@ -26,7 +26,7 @@ class Line {
     detach();
     channel_ = std::make_unique<Channel>(std::move(channel));
     heardAt_ = saidAt_ = loop_.now();
-    failed_ = writing_ = forged_ = closedByPeer_ = false;
+    failed_ = writing_ = forged_ = closedByPeer_ = heard_ = false;
     watch_ = loop_.watch(channel_->fd(), EPOLLIN, watcher_);
     channel_->send(link_.ping());  // rank 0 takes nobody who has not sent a first genuine frame
     for (const Frame& frame : link_.unacknowledged()) channel_->send(frame);
@@ -38,6 +38,8 @@ class Line {
     channel_.reset();
   }
   bool attached() const { return channel_ != nullptr; }
+  /// A genuine frame came over this connection: more passes than a greeting.
+  bool heard() const { return heard_; }
   Link& link() { return link_; }
   const Link& link() const { return link_; }
 
@@ -55,6 +57,7 @@ class Line {
     bool acknowledge = false;
     while (std::optional<Frame> frame = channel_->next()) {
       heardAt_ = loop_.now();
+      heard_ = true;
       const Link::Verdict verdict = link_.receive(*frame);
       if (verdict == Link::Verdict::Gap) return ended("it counts its messages wrongly");
       acknowledge |= frame->seq != 0;
@@ -112,7 +115,7 @@ class Line {
   std::unique_ptr<Channel> channel_;  // none: not connected
   uint64_t watch_ = 0;
   int64_t heardAt_ = 0, saidAt_ = 0;
-  bool failed_ = false, writing_ = false;
+  bool failed_ = false, writing_ = false, heard_ = false;
   std::string why_;
   bool closedByPeer_ = false, forged_ = false;
 };

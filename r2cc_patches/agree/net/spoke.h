@@ -43,17 +43,12 @@ class Spoke : public Transport, private Watcher {
   }
   void tick(int64_t now) override {
     if (phase_ == Phase::Up && !line_.tick(patience_.silenceNs)) lost(line_.why(), line_.closedByPeer());
-    if (phase_ == Phase::Up || phase_ == Phase::Closed) return;
-    if (phase_ != Phase::Waiting && now >= callUntil_) lost("no answer in time", false);
+    if ((phase_ == Phase::Up && proven_) || phase_ == Phase::Closed) return;
+    if (phase_ != Phase::Waiting && phase_ != Phase::Up && now >= callUntil_) lost("no answer in time", false);
     if (!unreached_ && now > patientUntil()) {
       unreached_ = true;
       const std::string since = std::to_string((now - lostAt_) / 1000000);
       up_.unreached(0, why_ + ", and not reached for " + since + " ms", refused_);
-      if (up_.ended()) {
-        hangUp();
-        phase_ = Phase::Closed;
-        return;
-      }
     }
     if (phase_ == Phase::Waiting && now >= retryAt_) call();
   }
@@ -63,7 +58,7 @@ class Spoke : public Transport, private Watcher {
     return loop_.now() + std::min(patience_.silenceNs / 6, kLookNs);
   }
   bool able() const override { return phase_ == Phase::Up && line_.link().allAcknowledged(); }
-  bool delivered() const override { return phase_ == Phase::Closed || line_.link().allAcknowledged(); }
+  bool delivered() const override { return phase_ == Phase::Closed || unreached_ || line_.link().allAcknowledged(); }
 
  private:
   enum class Phase : uint8_t {
@@ -85,7 +80,8 @@ class Spoke : public Transport, private Watcher {
       if (!open) lost(calling_->why(), false);
       return;
     }
-    if (phase_ != Phase::Up || line_.onReady(events, [this](const Message& message) { take(message); })) return;
+    if (phase_ != Phase::Up) return;
+    if (line_.onReady(events, [this](const Message& message) { take(message); })) return prove();
     if (line_.forged()) up_.refused();
     lost(line_.why(), line_.closedByPeer());
   }
@@ -117,11 +113,19 @@ class Spoke : public Transport, private Watcher {
     Channel channel = std::move(*calling_);
     calling_.reset();
     phase_ = Phase::Up;
-    pauseNs_ = 0;
-    unreached_ = false;
     line_.attach(std::move(channel));
-    if (std::exchange(wasUp_, true)) up_.resumed(0);
-    if (!line_.drain([this](const Message& message) { take(message); })) lost(line_.why(), line_.closedByPeer());
+    if (!line_.drain([this](const Message& message) { take(message); })) {
+      return lost(line_.why(), line_.closedByPeer());
+    }
+    prove();
+  }
+  /// Some networks let a greeting pass, and nothing after it: that is no connection.
+  void prove() {
+    if (phase_ != Phase::Up || proven_ || !line_.heard()) return;
+    proven_ = true;
+    pauseNs_ = 0;
+    refused_ = unreached_ = false;
+    up_.reached(0, std::exchange(wasUp_, true));
   }
   void hangUp() {
     if (calling_) loop_.unwatch(watch_, calling_->fd());
@@ -129,7 +133,7 @@ class Spoke : public Transport, private Watcher {
     line_.detach();
   }
   void lost(std::string why, bool refused) {
-    if (phase_ == Phase::Up) {
+    if (std::exchange(proven_, false)) {
       lostAt_ = loop_.now();
       pauseNs_ = 0;
     }
@@ -167,6 +171,7 @@ class Spoke : public Transport, private Watcher {
   int64_t refusedAt_ = 0;   // the first of those
   bool refused_ = false;    // the last attempts, or the connection that was lost
   bool unreached_ = false;  // and that was said
+  bool proven_ = false;     // a frame came over the connection that is Up
   bool wasUp_ = false;
   std::string why_ = "never reached";
 };

@@ -36,10 +36,11 @@ class Upward {
  public:
   virtual ~Upward() = default;
   virtual void received(int rank, const Message& message) = 0;
-  /// For Patience::holdNs, or for closedNs where its process closed the connection or its port refuses (`closed`). It
-  /// is tried on. Said once, until it is back.
+  /// For Patience::holdNs; or, `closed`, for closedNs, as its process closed the connection or its port refuses. It is
+  /// tried on. Each is said once, until it is reached.
   virtual void unreached(int rank, const std::string& cause, bool closed) = 0;
-  virtual void resumed(int rank) = 0;
+  /// A first frame came over a new connection. `again`: not for the first time.
+  virtual void reached(int rank, bool again) = 0;
   virtual void refused() = 0;      // a caller or a frame that was not genuine
   virtual bool ended() const = 0;  // over or broken: nobody's end matters any more
 };

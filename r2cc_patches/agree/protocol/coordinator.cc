@@ -89,12 +89,15 @@ void Coordinator::tick(int64_t now) {
   const bool running = phase_ == Phase::Offering || phase_ == Phase::Preparing;
   if (running && now >= lateAt_) fail(Event::Late, silent(), now);
   if (phase_ != Phase::Idle || !changed_ || now < dueAt_) return;
-  if (!actions_.able()) {
-    dueAt_ = now + kNotAbleNs;
-    return;
-  }
+  if (!able(now)) return;
   changed_ = false;
   if (advance(Event::Wanted)) actions_.decide(reports_);
+}
+
+bool Coordinator::able(int64_t now) {
+  if (actions_.able()) return true;
+  dueAt_ = now + kNotAbleNs;
+  return false;
 }
 
 int64_t Coordinator::deadline() const {
@@ -110,6 +113,11 @@ void Coordinator::decided(const std::string& proposal, int64_t now) {
   if (proposal.empty() || proposal == committed_ || proposal.size() > kMaxProposal) {
     restUntil_ = now + timing_.gatherNs;
     dueAt_ = std::max(dueAt_, restUntil_);
+    advance(Event::Unchanged);
+    return;
+  }
+  if (!able(now)) {  // any more: decided again when it is
+    changed_ = true;
     advance(Event::Unchanged);
     return;
   }

@@ -57,6 +57,8 @@ class Coordinator {
   };
 
   bool advance(Event event);
+  /// Where not, it is looked at again soon.
+  bool able(int64_t now);
   void report(int rank, const std::string& text, int64_t now);
   void answer(int rank, const Message& message, int64_t now);
   void startPreparing(int64_t now);

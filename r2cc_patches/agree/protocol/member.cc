@@ -8,11 +8,16 @@ namespace {
 // Decisions that wait for their group. The coordinator stops long before; a rank this far behind cannot follow.
 constexpr size_t kMostPending = 64;
 
+AgreementBroken brokenBy(const Message& message) {
+  const size_t end = message.text.find('\n');
+  const std::string cause = end == std::string::npos ? "" : message.text.substr(end + 1);
+  return AgreementBroken(static_cast<int>(message.number), message.text.substr(0, end), cause);
+}
+
 }  // namespace
 
 Member::Phase Member::next(Phase phase, Event event) {
-  if (phase == Phase::Broken || phase == Phase::Over) return phase;
-  if (event == Event::Left) return Phase::Over;
+  if (phase == Phase::Over || event == Event::Left) return Phase::Over;
   switch (event) {
     case Event::Offered:
       return phase == Phase::Free ? Phase::Working : phase;
@@ -26,8 +31,6 @@ Member::Phase Member::next(Phase phase, Event event) {
       return phase == Phase::Promised ? Phase::Free : phase;
     case Event::Withdrawn:
       return Phase::Free;
-    case Event::Unreached:
-      return phase == Phase::Promised ? Phase::Broken : phase;
     case Event::Left:
       break;
   }
@@ -52,6 +55,8 @@ void Member::on(const Message& message) {
     case Type::Left:
       if (advance(Event::Left)) actions_.withdraw(message.text);
       return;
+    case Type::Broken:
+      return onBroken(message);
     default:
       return;  // not for a member
   }
@@ -99,10 +104,10 @@ void Member::onWithdraw(const Message& message) {
   if (advance(Event::Withdrawn)) actions_.withdraw(message.text);
 }
 
-bool Member::goesOnWithout(const AgreementBroken& why) {
-  if (!advance(Event::Unreached)) return true;
-  actions_.fail(why);
-  return false;
+/// A rank 0 of an earlier build switches no more after that. It tells nobody how a round ended that was running.
+void Member::onBroken(const Message& message) {
+  const bool bound = phase_ == Phase::Promised;
+  if (advance(Event::Left) && bound) actions_.fail(brokenBy(message));
 }
 
 void Member::leave(bool inGoodOrder) {

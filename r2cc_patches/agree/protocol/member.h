@@ -17,9 +17,8 @@ class Member {
     Ready,     // said so, promised nothing
     Promised,  // enters nothing beyond its promise
     Over,      // somebody left: what is in force stays so
-    Broken,    // it promised, and never heard how that ended
   };
-  enum class Event : uint8_t { Offered, Able, Unable, Prepared, Committed, Withdrawn, Left, Unreached };
+  enum class Event : uint8_t { Offered, Able, Unable, Prepared, Committed, Withdrawn, Left };
   /// Every transition there is. What a phase does not expect changes nothing.
   static Phase next(Phase phase, Event event);
 
@@ -41,14 +40,11 @@ class Member {
   void on(const Message& message);
   /// `text`: why not; or what must be alike on all ranks, with its hash.
   void worked(uint64_t round, bool able, const std::string& text, uint64_t hash = 0);
-  /// The coordinator is not reached. That is nothing to a rank without a promise: it goes on as before, and a switch
-  /// waits. False: this one promised, and cannot know what the others do. It is Broken.
-  bool goesOnWithout(const AgreementBroken& why);
   /// This rank leaves, or aborts.
   void leave(bool inGoodOrder);
 
   Phase phase() const { return phase_; }
-  bool ended() const { return phase_ == Phase::Over || phase_ == Phase::Broken; }
+  bool ended() const { return phase_ == Phase::Over; }
 
  private:
   bool advance(Event event);
@@ -56,6 +52,7 @@ class Member {
   void onPrepare(const Message& message);
   void onCommit(const Message& message);
   void onWithdraw(const Message& message);
+  void onBroken(const Message& message);
 
   Actions& actions_;
   Phase phase_ = Phase::Free;

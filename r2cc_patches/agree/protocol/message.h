@@ -20,11 +20,12 @@ enum class Type : uint8_t {
   Commit,    // round, group: the first with the decision; number: its epoch
   Withdraw,  // round, text: why, ok: a user must mend it. As if it had never been offered
   Left,      // number: a rank that is gone in good order, text: how; there will be no further switch
+  Broken,    // of earlier builds alone. number: a rank that is gone, text: its address, a line's end, the cause
   // all -> rank 0
-  Report = 7,  // text. Earlier builds told deaths with 6
-  Ready,       // round, ok, text: why not, or what must be alike; number: its hash
-  Promised,    // round, group: the last it enters; number: what it entered; marks
-  Leave,       // ok: in good order (0: aborted)
+  Report,    // text
+  Ready,     // round, ok, text: why not, or what must be alike; number: its hash
+  Promised,  // round, group: the last it enters; number: what it entered; marks
+  Leave,     // ok: in good order (0: aborted)
 };
 constexpr uint8_t kTypes = static_cast<uint8_t>(Type::Leave) + 1;
 

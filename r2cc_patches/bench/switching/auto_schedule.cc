@@ -1,6 +1,7 @@
 #include "bench/switching/auto_schedule.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,15 @@ constexpr uint64_t kPlanChunkBytes = 32u << 10;
 std::string setting(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
+}
+
+/// R2CC_HOLD_MS; what is no number the net refuses.
+std::chrono::milliseconds holdTime(std::chrono::milliseconds otherwise) {
+  const std::string text = setting("R2CC_HOLD_MS");
+  int64_t ms = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
+  return error == std::errc() && end == text.data() + text.size() && ms >= 0 ? std::chrono::milliseconds(ms)
+                                                                             : otherwise;
 }
 
 /// As the net takes it. Throws UsageError.
@@ -67,9 +77,7 @@ agree::Options AutoSchedule::agreementOptions() {
   made.name = "r2cc_bench";
   made.terms = {{"the plan", planner::exactText(first().plan)}};
   made.encryption = encryption();
-  if (const std::string hold = setting("R2CC_HOLD_MS"); !hold.empty()) {
-    made.hold = std::chrono::milliseconds(std::strtoll(hold.c_str(), nullptr, 10));
-  }
+  made.hold = holdTime(made.hold);
   made.aborted = [this] { return somebodyEnded(); };
   made.log = [rank = options_.rank](const std::string& line) {
     std::fprintf(stderr, "r2cc_bench: rank %d: %s\n", rank, line.c_str());

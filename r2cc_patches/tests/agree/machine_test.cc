@@ -266,16 +266,15 @@ TEST(agree_coordinator_every_transition) {
 TEST(agree_member_every_transition) {
   using P = Member::Phase;
   const std::vector<std::vector<P>> table = {
-      // Offered, Able, Unable, Prepared, Committed, Withdrawn, Left, Unreached
-      {P::Working, P::Free, P::Free, P::Free, P::Free, P::Free, P::Over, P::Free},
-      {P::Working, P::Ready, P::Free, P::Working, P::Working, P::Free, P::Over, P::Working},
-      {P::Ready, P::Ready, P::Ready, P::Promised, P::Ready, P::Free, P::Over, P::Ready},
-      {P::Promised, P::Promised, P::Promised, P::Promised, P::Free, P::Free, P::Over, P::Broken},
-      std::vector<P>(8, P::Over),
-      std::vector<P>(8, P::Broken),
+      // Offered, Able, Unable, Prepared, Committed, Withdrawn, Left
+      {P::Working, P::Free, P::Free, P::Free, P::Free, P::Free, P::Over},
+      {P::Working, P::Ready, P::Free, P::Working, P::Working, P::Free, P::Over},
+      {P::Ready, P::Ready, P::Ready, P::Promised, P::Ready, P::Free, P::Over},
+      {P::Promised, P::Promised, P::Promised, P::Promised, P::Free, P::Free, P::Over},
+      std::vector<P>(7, P::Over),
   };
   for (size_t phase = 0; phase < table.size(); phase++) {
-    for (size_t event = 0; event < 8; event++) {
+    for (size_t event = 0; event < 7; event++) {
       CHECK(Member::next(static_cast<P>(phase), static_cast<Member::Event>(event)) == table[phase][event]);
     }
   }
@@ -334,22 +333,39 @@ TEST(agree_member_says_aloud_what_a_user_must_mend) {
   CHECK(member.phase() == Member::Phase::Free);
 }
 
-TEST(agree_member_that_promised_cannot_go_on_without_its_coordinator_and_says_why) {
-  Hand hand;
-  Member member(hand);
-  const AgreementBroken why(0, "10.0.0.7, host h7", "silent for 9 s");
-  CHECK(member.goesOnWithout(why));
-  member.on(message(Type::Offer, 1, 0, 0, "plan"));
-  CHECK(member.goesOnWithout(why));
-  member.worked(1, true, "");
-  CHECK(member.goesOnWithout(why));
-  CHECK_EQ(hand.failed, "");
-  member.on(message(Type::Prepare, 1, 100));
-  CHECK(!member.goesOnWithout(why));
-  CHECK_EQ(hand.failed, "the ranks can agree on nothing any more: rank 0 (10.0.0.7, host h7): silent for 9 s");
-  const size_t sent = hand.sent.size();
-  member.on(message(Type::Commit, 1, 200, 1));
-  member.leave(true);
-  CHECK(hand.commits.empty());
-  CHECK_EQ(hand.sent.size(), sent);
+TEST(agree_member_of_an_earlier_coordinator_that_tells_a_death_switches_no_more) {
+  const Message death = message(Type::Broken, 0, 0, 7, "10.0.0.7, host h7\nsilent for 9 s");
+  for (const bool promised : {false, true}) {
+    Hand hand;
+    Member member(hand);
+    member.on(message(Type::Offer, 1, 0, 0, "plan"));
+    member.worked(1, true, "");
+    if (promised) member.on(message(Type::Prepare, 1, 100));
+    member.on(death);
+    // One that promised would wait for ever: that coordinator tells nobody how its round ended.
+    const std::string said = "the ranks can agree on nothing any more: rank 7 (10.0.0.7, host h7): silent for 9 s";
+    CHECK_EQ(hand.failed, promised ? said : "");
+    const size_t sent = hand.sent.size();
+    member.on(message(Type::Commit, 1, 200, 1));
+    member.leave(true);
+    CHECK(hand.commits.empty());
+    CHECK_EQ(hand.sent.size(), sent);
+  }
+}
+
+TEST(agree_coordinator_that_lost_a_rank_while_it_decided_decides_again_once_it_is_back) {
+  Coordinating c;
+  c.say(2, Type::Report, 0, 0, "x");
+  c.pass(11);
+  CHECK(c.machine.phase() == Coordinator::Phase::Deciding);
+  c.desk.isAble = false;
+  c.machine.decided("plan", c.now);
+  CHECK(c.machine.phase() == Coordinator::Phase::Idle);
+  c.pass(51);
+  CHECK(c.desk.sent.empty());
+  c.desk.isAble = true;
+  c.pass(51);
+  CHECK(c.machine.phase() == Coordinator::Phase::Deciding);
+  c.machine.decided("plan", c.now);
+  CHECK(c.desk.last() == Type::Offer);
 }
