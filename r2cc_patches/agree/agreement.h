@@ -94,7 +94,7 @@ class Agreement {
   /// The enqueuing thread, once per group, before anything of the group is launched: the decision that holds for this
   /// group. `history` is the caller's hash of everything this communicator enqueued so far, this group included; it
   /// must be equal on all ranks. The reference is good until the next call. Waits only at a promised group. Throws
-  /// AgreementBroken once the communicator cannot go on; every later call does so again.
+  /// AgreementBroken once this rank cannot go on; every later call does so again.
   const Decision& enter(uint64_t history) { return gate_.enter(history); }
 
   /// The enqueuing thread, after enter(): this group is being captured into a CUDA graph, which keeps its decision.

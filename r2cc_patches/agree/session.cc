@@ -11,7 +11,11 @@
 namespace r2cc::agree {
 namespace {
 
-int64_t ns(std::chrono::milliseconds time) { return msToNs(time.count()); }
+/// Of a user's choice: no longer than can be added to a time.
+int64_t ns(std::chrono::milliseconds time) {
+  constexpr std::chrono::milliseconds kMost = std::chrono::hours(24 * 365);
+  return msToNs(std::min(time, kMost).count());
+}
 
 Coordinator::Timing timing(const Options& o) { return {ns(o.prepare), ns(o.promise), ns(o.gather), ns(o.quiet)}; }
 

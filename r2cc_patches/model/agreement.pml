@@ -120,7 +120,7 @@ end:
 #ifndef M_COORDINATOR_DEATH_UNSEEN
   :: d_step { dead[0] && !dead[r] && !broken[r] && empty(down[r]) && WAITS(r) -> broken[r] = true }
 #endif
-  :: d_step { silences && !dead[r] && !broken[r] && WAITS(r) -> silences--;
+  :: d_step { silences && r != 0 && !dead[r] && !broken[r] && WAITS(r) -> silences--;
        printf("    R  %d hears nothing for too long\n", r);
 #ifdef M_SILENCE_FREES
        promised[r] = NONE

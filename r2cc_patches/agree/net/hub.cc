@@ -149,7 +149,7 @@ void Hub::tick(int64_t now) {
   lookedAt_ = now;
   for (const auto& peer : peers_) {
     if (peer->line.attached() && !peer->line.tick(patience_.silenceNs)) lost(*peer);
-    if (peer->line.attached() || peer->left || peer->unreached || up_.ended()) continue;
+    if (peer->line.attached() || peer->left || peer->unreached) continue;
     const int64_t since = now - peer->lostAt;
     const bool held = since > patience_.holdNs;
     const bool closed = since > patience_.closedNs && peer->wasUp && peer->line.closedByPeer() && !peer->closed;

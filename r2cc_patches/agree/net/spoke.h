@@ -113,6 +113,7 @@ class Spoke : public Transport, private Watcher {
     Channel channel = std::move(*calling_);
     calling_.reset();
     phase_ = Phase::Up;
+    refused_ = false;
     line_.attach(std::move(channel));
     if (!line_.drain([this](const Message& message) { take(message); })) {
       return lost(line_.why(), line_.closedByPeer());
@@ -152,7 +153,10 @@ class Spoke : public Transport, private Watcher {
     const int64_t held = lostAt_ + patience_.holdNs;
     return refused_ ? std::min(held, refusedAt_ + patience_.closedNs) : held;
   }
-  void take(const Message& message) { up_.received(0, message); }
+  void take(const Message& message) {
+    prove();  // before what it says binds this rank
+    up_.received(0, message);
+  }
 
   Loop& loop_;
   Upward& up_;

@@ -80,6 +80,13 @@ class RunClock {
 /// The process's own.
 inline RunClock runClock;  // NOLINT: constant-initialised, never destroyed
 
+/// It goes back where a stop is found after somebody read a time with the stop in it: what was noted then may lie
+/// ahead.
 inline int64_t runNs() { return runClock.now(); }
+
+/// What was `value` at `then`, halved for each `halfNs` since; `value` where `then` lies ahead.
+constexpr int64_t faded(int64_t value, int64_t then, int64_t now, int64_t halfNs) {
+  return value >> std::clamp<int64_t>((now - then) / halfNs, 0, 62);
+}
 
 }  // namespace r2cc

@@ -40,7 +40,7 @@ SendConnection::Waits SendConnection::waitsOn(const Path& path, int64_t stillNs)
 }
 
 int64_t SendConnection::patienceNs(int64_t now) const {
-  const int64_t slowest = slowestNs_ >> std::min<int64_t>((now - slowestAt_) / kGapHalfNs, 62);
+  const int64_t slowest = faded(slowestNs_, slowestAt_, now, kGapHalfNs);
   return std::max(kPatienceNs, kGapsOfPatience * slowest) << std::min(verdicts_, kMostPatience);
 }
 
@@ -107,7 +107,7 @@ bool SendConnection::unproven(const Path& path) const {
 /// A message got through, or nothing is waited for: the wait begins anew, and a healthy one is remembered.
 bool SendConnection::waitEnds(uint64_t acked, int64_t now) {
   if (state() == ConnectionState::Active && hasOutstanding() && acked == waitAcked_) return false;
-  const int64_t slowest = slowestNs_ >> std::min<int64_t>((now - slowestAt_) / kGapHalfNs, 62);
+  const int64_t slowest = faded(slowestNs_, slowestAt_, now, kGapHalfNs);
   const int64_t gap = wait_.lossy ? std::min(wait_.ns, kLossyGapNs) : wait_.ns;
   if (acked != waitAcked_ && verdicts_ == 0 && gap > slowest) slowestNs_ = gap, slowestAt_ = now;
   if (acked != waitAcked_) verdicts_ = 0;

@@ -109,9 +109,7 @@ void Peer::answered(Path& path, uint32_t which, int64_t now) {
   if (took >= answerNs(now)) slowestNs = took, slowestAt = now;
 }
 
-int64_t Peer::answerNs(int64_t now) const {
-  return slowestNs >> std::min<int64_t>((now - slowestAt) / kAnswerHalfNs, 62);
-}
+int64_t Peer::answerNs(int64_t now) const { return faded(slowestNs, slowestAt, now, kAnswerHalfNs); }
 
 int64_t Peer::roundEveryNs(int64_t now) const {
   const int64_t unanswered = answeredRound == round ? 0 : now - openSince;

@@ -95,6 +95,7 @@ class Soak : Coordinator::Actions {
         return;
       case 4:
         now_ += static_cast<int64_t>(pick(30));
+        if (pick(100) == 0) coordinator_->unreached(rank.number, "somewhere", "silent", now_);
         return coordinator_->tick(now_);
       case 5:
       case 6:
