@@ -4,28 +4,15 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <mutex>
 #include <random>
 
-#include "agree/world/proxy.h"
-#include "agree/world/world.h"
+#include "agree/world/behind_proxy.h"
 #include "check.h"
 
 using namespace r2cc::agree;
 using namespace r2cc::agree::test;
 
 namespace {
-
-/// Two ranks, the second behind a proxy, with short times.
-Setup through(Proxy& proxy, int ranks = 2) {
-  Setup setup(ranks);
-  setup.bend = [&proxy](Card& card) { proxy.bend(card); };
-  setup.tune = [](Options& options) {
-    options.gather = options.quiet = Ms(2);
-    options.silence = Ms(150);
-  };
-  return setup;
-}
 
 /// Runs `body` in another process, which is killed in the end. It must not have threads yet.
 class Child {
@@ -98,32 +85,6 @@ std::unique_ptr<Agreement> make(SharedExchange& exchange, int rank, int ranks, M
   options.log = log;
   return Agreement::make(options, [&](const std::string& mine) { return exchange.gather(rank, mine); }, joined, {});
 }
-
-/// What an agreement said.
-class Lines {
- public:
-  std::function<void(const std::string&)> taker() {
-    return [this](const std::string& line) {
-      const std::lock_guard lock(mutex_);
-      all_ += line + "\n";
-    };
-  }
-  std::string all() const {
-    const std::lock_guard lock(mutex_);
-    return all_;
-  }
-  size_t find(const std::string& words) const { return all().find(words); }
-  int count(const std::string& words) const {
-    const std::string text = all();
-    int found = 0;
-    for (size_t at = 0; (at = text.find(words, at)) != std::string::npos; at++) found++;
-    return found;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string all_;
-};
 
 /// Enters until it throws; what it said.
 std::string enterUntilBroken(Agreement& agreement) {
@@ -316,148 +277,6 @@ TEST(agree_a_coordinator_that_dies_stops_nobody_who_promised_nothing) {
   const size_t at = what.find(waited);
   CHECK(at != std::string::npos && std::stoi(what.substr(at + waited.size())) >= 150);  // Options::closed
   for (int i = 0; i < 1000; i++) mine->enter(1);
-}
-
-TEST(agree_a_network_that_is_lost_for_long_stops_nobody_and_switches_when_it_is_back) {
-  Proxy proxy;
-  Setup setup = through(proxy);
-  const auto tune = setup.tune;
-  Lines said;
-  setup.tune = [&](Options& options) {
-    tune(options);
-    options.closed = Ms(100), options.hold = Ms(200);
-    options.log = options.warn = said.taker();
-  };
-  World world(setup);
-  world[0].report("a");
-  world.enterUntil(1);
-  for (const bool refused : {false, true}) {
-    const int before = said.count("no switch until rank ");
-    proxy.stalled = !refused, proxy.shut = refused;
-    if (refused) proxy.cut();
-    world[1].report(refused ? "c" : "b");
-    CHECK(eventually([&] { return said.count("no switch until rank ") >= before + 2; }));  // both ends
-    std::this_thread::sleep_for(Ms(400));
-    world.enterUpTo(world.entered(0) + 2000);                  // throws where a rank was given up
-    CHECK(said.count("no switch until rank ") <= before + 3);  // rank 0 says twice of one that closed
-    proxy.cut();
-    proxy.stalled = proxy.shut = false;
-    world.enterUntil(refused ? 3 : 2);
-    CHECK(world.consistent());
-  }
-}
-
-TEST(agree_each_reset_is_waited_for_from_its_own_time) {
-  Proxy proxy;
-  Setup setup = through(proxy);
-  Lines said;
-  setup.tune = [&](Options& options) {
-    options.gather = options.quiet = Ms(2);
-    options.closed = Ms(2000);
-    if (options.rank == 1) options.log = said.taker();
-  };
-  World world(setup);
-  world[0].report("a");
-  world.enterUntil(1);
-  for (const uint64_t reset : {1U, 2U}) {
-    if (reset == 2) std::this_thread::sleep_for(Ms(2500));  // longer ago than `closed`
-    proxy.cut();
-    CHECK(eventually([&] { return world[1].stats().reconnects == reset; }));
-  }
-  CHECK_EQ(said.count("no switch until"), 0);
-}
-
-TEST(agree_to_leave_takes_no_time_where_nobody_is_reached) {
-  Proxy proxy;
-  Setup setup = through(proxy);
-  const auto tune = setup.tune;
-  Lines said;
-  setup.tune = [&](Options& options) {
-    tune(options), options.hold = Ms(200);
-    if (options.rank == 1) options.log = said.taker(), options.goodbye = Ms(60000);
-  };
-  World world(setup);
-  world[0].report("a");
-  world.enterUntil(1);
-  const int before = said.count("no switch until rank 0");
-  proxy.stalled = true;
-  CHECK(eventually([&] { return said.count("no switch until rank 0") > before; }));
-  const auto start = std::chrono::steady_clock::now();
-  world.destroy(1);
-  CHECK(std::chrono::steady_clock::now() - start < Ms(30000));
-}
-
-namespace {
-
-/// Whether one of these frames, which go in the clear, is of that type.
-bool anyIs(Type type, const std::vector<uint8_t>& frames) {
-  constexpr size_t kBeforeType = kLengthBytes + 16;
-  for (size_t at = 0; at + kBeforeType < frames.size();) {
-    if (frames[at + kBeforeType] == static_cast<uint8_t>(type)) return true;
-    uint32_t length = 0;
-    Reader reader(frames.data() + at, kLengthBytes);
-    reader(length);
-    at += kLengthBytes + length;
-  }
-  return false;
-}
-
-/// How nothing comes down to a rank any more.
-enum class Lost : uint8_t { All, AllButGreetings };
-
-/// Rank 1 promises; the commit, and all after it, is lost. `back`: until it is reached again, before it comes to its
-/// promise. What it then throws.
-std::string thrownAfterAPromise(Lost lost, bool back) {
-  std::atomic<bool> bad{false};
-  Proxy proxy;
-  Setup setup = through(proxy);
-  const auto tune = setup.tune;
-  Lines said;
-  setup.tune = [&](Options& options) {
-    tune(options), options.closed = Ms(100), options.hold = Ms(300), options.promise = Ms(60000);
-    if (options.rank == 1) options.log = said.taker();
-  };
-  bool committed = false;  // the proxy's alone
-  proxy.spoil = [&](bool up, std::vector<uint8_t>& bytes) {
-    if (!up && !committed && anyIs(Type::Commit, bytes)) {
-      committed = bad = true;
-      proxy.shut = lost == Lost::All;
-      bytes.clear(), proxy.cut();
-    }
-    if (bad && lost == Lost::AllButGreetings && up && bytes.size() != kHelloBytes) bytes.clear(), proxy.cut();
-  };
-  World world(setup);
-  world[0].report("x");
-  CHECK(eventually([&] { return bad.load(); }));
-  CHECK(eventually([&] { return said.find("no switch until rank 0") != std::string::npos; }));
-  CHECK_EQ(world[0].stats().switches, 1U);
-  CHECK_EQ(world[1].stats().switches, 0U);
-  if (back) {
-    bad = proxy.shut = false;
-    CHECK(eventually([&] { return world[1].stats().switches == 1; }));
-  }
-  std::string what;
-  try {
-    for (int i = 0; i < 1000; i++) world[1].enter(1);
-  } catch (const AgreementBroken& broken) {
-    what = broken.what();
-  }
-  world.enter(0, 2000);
-  return what;
-}
-
-}  // namespace
-
-TEST(agree_who_promised_and_hears_no_end_of_it_stops_with_an_error) {
-  for (const Lost lost : {Lost::All, Lost::AllButGreetings}) {
-    const std::string what = thrownAfterAPromise(lost, /*back=*/false);
-    CHECK(what.find("rank 0 (127.0.0.1, host ") != std::string::npos);
-    CHECK(what.find(", in the middle of a switch (R2CC_HOLD_MS)") != std::string::npos);
-  }
-}
-
-TEST(agree_who_hears_the_end_before_it_comes_to_its_promise_goes_on) {
-  CHECK_EQ(thrownAfterAPromise(Lost::All, /*back=*/true), "");
 }
 
 TEST(agree_a_rank_that_stands_still_is_waited_for_and_holds_nobody_up) {
