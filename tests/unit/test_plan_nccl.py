@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.build import build_net
@@ -215,13 +215,36 @@ def deepest(links: list[tuple[int, int]]) -> int:
     return max(depth.values())
 
 
+def turns(cluster: Cluster, plan: Plan) -> list[int | None]:
+    """Of each part that goes over the NICs that are left in turn (docs/internals/schedules-in-nccl.md): the number of
+    its cycle, as each has one channel at home on each NIC. None: it spreads over them."""
+    cycles = [nodes_of(cluster, cycle) for cycle in cluster.request().cycles or ()]
+    taken: list[set[int]] = [set() for _ in cycles]  # two cycles may be alike: then by the channels that are left
+    found: list[int | None] = []
+    for part in plan.parts if plan.in_turn else ():
+        order = nodes_of(cluster, part.order)
+        homes = set(part.homes or range(cluster.nics))
+        alike = [i for i, cycle in enumerate(cycles) if order in (cycle[at:] + cycle[:at] for at in range(len(cycle)))]
+        which = next(i for i in alike if not homes & taken[i])
+        taken[which] |= homes
+        found.append(which)
+    return found if plan.in_turn else [None] * len(plan.parts)
+
+
+def nodes_of(cluster: Cluster, ranks: Sequence[int]) -> list[int]:
+    """In the order in which they are met."""
+    return list(dict.fromkeys(rank // cluster.gpus for rank in ranks))
+
+
 def ours(cluster: Cluster, plan: Plan, size: int) -> float:
     """Chains or trees beside a ring: hops, filling, and the busiest NIC, block of threads or link inside a node."""
     busy: dict[tuple[str, int, int], float] = defaultdict(float)
 
-    def send(a: int, b: int, home: int, load: float) -> None:
+    def send(a: int, b: int, home: int, load: float, turn: int | None) -> None:
         both = cluster.common(a, b)
         over = [home] if home in both else both
+        if turn is not None and over:
+            over = [over[turn % len(over)]]
         for rail in over or range(cluster.nics):  # without any the way is as wide as one NIC, and keeps all busy
             busy["out", a, rail] += load / max(1, len(over))
             busy["in", b, rail] += load / max(1, len(over))
@@ -229,20 +252,20 @@ def ours(cluster: Cluster, plan: Plan, size: int) -> float:
     n, p = cluster.ranks, cluster.nodes
     latency, chained, local = 0.0, 0.0, 2 * (n - p)
     fills: list[tuple[float, int]] = []  # of each channel of chains and trees: its share, and hops
-    for part in plan.parts:
-        order = list(dict.fromkeys(rank // cluster.gpus for rank in part.order))
+    for part, turn in zip(plan.parts, turns(cluster, plan), strict=True):
+        order = nodes_of(cluster, part.order)
         homes = part.homes or tuple(range(cluster.nics))
         each = part.share / len(homes)
         for home in homes:
             if part.kind == "ring":
                 for a, b in zip(order, [*order[1:], order[0]], strict=True):
-                    send(a, b, home, each * 2 * (n - 1) / n)
+                    send(a, b, home, each * 2 * (n - 1) / n, turn)
                 latency = max(latency, 2 * (n - 1) / n * (p * 14 + (n - p) * 4))
                 continue
             links = list(pairwise(order)) if part.kind == "chain" else tree_links(cluster, part)
             for a, b in links:
-                send(a, b, home, each)
-                send(b, a, home, each)
+                send(a, b, home, each, turn)
+                send(b, a, home, each, turn)
             hops = 2 * deepest(links)
             chained += each
             fills.append((each, hops))
@@ -259,6 +282,7 @@ def ours(cluster: Cluster, plan: Plan, size: int) -> float:
 
 
 @given(cluster=clusters())
+@example(cluster=Cluster(4, 8, 4, 2.0, nvls=True, lost=frozenset({(1, 0)}), rewired=False))  # in turn
 @settings(max_examples=60, deadline=None)
 def test_a_schedule_never_runs_where_nccl_on_balanced_paths_is_faster(cluster: Cluster) -> None:
     plan = planner.plan(cluster.request())
