@@ -38,10 +38,24 @@ resume() {
 }
 
 undo() {
-  if within "$2" sh "$1/undo.sh" agent; then echo "r2cc agent: $1 is undone"; else echo "r2cc agent: $1: exit code $?" >&2; fi
+  within "$2" sh "$1/undo.sh" agent && { echo "r2cc agent: $1 is undone"; return; }
+  code=$?
+  echo "r2cc agent: $1: exit code $code" >&2
+  [ $code = 3 ] || failed=1
 }
 
-trap 'each undo; exit 0' TERM INT
+# What fails is tried again for a minute: the process by which its network was found may have ended just then.
+finish() {
+  tries=0
+  while :; do
+    failed=0; each undo
+    [ $failed = 1 ] || exit 0
+    tries=$((tries + 1)); [ $tries -lt 60 ] || exit 1
+    sleep 1
+  done
+}
+
+trap finish TERM INT
 echo "r2cc agent: ready"
 while :; do
   each resume

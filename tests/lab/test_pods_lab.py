@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,11 +84,13 @@ class Site:
         (link,) = json.loads(self.lab.hosts[host].run(["ip", "-j", "link", "show", nic]).stdout)
         return "UP" in link["flags"]
 
-    def start_agent(self, index: int) -> None:
+    def start_agent(self, index: int, programs: Path | None = None) -> None:
+        """`programs`: a folder of such as it is to have before all others."""
+        env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"} if programs else None
         words = ["unshare", "--mount", "sh", "-c", AGENT, "agent", shell_text("agent.sh")]
         log = self.folder / f"agent{index}.log"
         with log.open("wb") as file:
-            process = subprocess.Popen(words, stdout=file, stderr=file)
+            process = subprocess.Popen(words, stdout=file, stderr=file, env=env)
         assert within(lambda: "r2cc agent: ready" in log.read_text()), log.read_text()
         self.agents[f"agent-{index}"] = process
         labels = "app.kubernetes.io/name=r2cc-agent"
@@ -214,6 +217,26 @@ def test_an_agent_that_is_deleted_undoes_what_is_armed(site: Site) -> None:
     site.agents["agent-1"].terminate()
     assert within(lambda: site.is_up("h1", "eth1"))
     assert site.agents["agent-1"].wait(LIMIT_S) == 0
+    site.start_agent(1)
+
+
+def test_an_agent_tries_again_where_the_process_with_that_network_is_gone(site: Site, tmp_path: Path) -> None:
+    """It may find the network by a rank that ends just then."""
+    failed = tmp_path / "failed"
+    program = tmp_path / "nsenter"
+    program.write_text(
+        f'#!/bin/sh\n[ -e {failed} ] || {{ : >{failed}; exit 1; }}\nexec {shutil.which("nsenter")} "$@"\n'
+    )
+    program.chmod(0o755)
+    site.agents["agent-1"].terminate()
+    assert site.agents["agent-1"].wait(LIMIT_S) == 0
+    site.start_agent(1, tmp_path)
+    break_and_leave(site)
+    assert not failed.exists()
+    site.agents["agent-1"].terminate()
+    assert within(lambda: site.is_up("h1", "eth1"))
+    assert site.agents["agent-1"].wait(LIMIT_S) == 0
+    assert failed.exists()
     site.start_agent(1)
 
 
