@@ -20,6 +20,7 @@ from chaos.faults.parts.keep import after_down, parse, restore
 from chaos.faults.parts.qdisc import codel_us, root_of, words
 from chaos.faults.registry import fault_of, kinds
 from chaos.faults.registry import spec_of as spec_of_words
+from chaos.faults.steps import Start
 from chaos.faults.support import lacking, notes, table
 from harness.hosts import Result
 
@@ -222,3 +223,17 @@ def test_golden_folders_hold_what_hosts_said() -> None:
 def test_other_traffic_may_have_a_rate() -> None:
     (step,) = example("queue_full", rate_mbit=50.0).inject()
     assert " fill --from 10.3.0.2 --rate-mbit 50 " in step.text()
+
+
+def test_one_helper_fills_all_nics_of_a_host() -> None:
+    """Several start one after the other: for a while it is one NIC that is slow, and not what all share."""
+    spec = spec_of_words(
+        {"id": "f", "kind": "queue_full", "nics": ["h1:*", "h2:eth0"], "at": {"iteration": 3}, "duration_s": 1.0}
+    )
+    nics = [
+        ExampleNic(host, name, f"10.{name[-1]}.0.{host[-1]}", "")
+        for host, name in [("h1", f"eth{n}") for n in range(4)]
+    ]
+    steps = fault_of(spec, [*nics, ExampleNic("h2", "eth0", "10.0.0.2", "")], "h1").inject()
+    assert [step.on for step in steps if isinstance(step, Start)] == ["h1", "h2"]
+    assert [step.text().count("--from") for step in steps] == [4, 1]

@@ -78,7 +78,8 @@ class QueueFull(HelperFault):
     """Other traffic fills the NIC's queue: what is small and urgent waits behind it, or is dropped.
 
     All of it goes to one neighbour, the subnet's first address. So several hosts with a `rate_mbit` each meet at that
-    host's port of the switch: incast.
+    host's port of the switch: incast. One helper fills all NICs of a host by turns: helpers of their own would start
+    one after the other, and a busy machine would fill one NIC more than the next.
     """
 
     class Settings(FaultSpec):
@@ -96,7 +97,10 @@ class QueueFull(HelperFault):
 
     def arguments(self) -> list[tuple[str, tuple[str, ...]]]:
         rate = () if self.spec.rate_mbit is None else ("--rate-mbit", f"{self.spec.rate_mbit:g}")
-        return [(nic.host, ("fill", "--from", nic.address, *rate)) for nic in self.nics]
+        addresses: dict[str, list[str]] = {}
+        for nic in self.nics:
+            addresses.setdefault(nic.host, []).extend(("--from", nic.address))
+        return [(host, ("fill", *words, *rate)) for host, words in addresses.items()]
 
 
 @dataclass(frozen=True)

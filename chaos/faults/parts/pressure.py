@@ -1,6 +1,6 @@
 """Puts a host under pressure for a bounded time: busy cores, a full NIC queue, full socket queues.
 
-    pressure.py burn|flood|fill [--from ADDRESS] [--rate-mbit RATE] --seconds S
+    pressure.py burn|flood|fill [--from ADDRESS ...] [--rate-mbit RATE] --seconds S
 
 Started by faults (chaos/faults/kinds/load.py) on the host itself, with nothing but the standard library.
 """
@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 DISCARD_PORT = 9
@@ -31,25 +32,32 @@ def burn(until: float) -> None:
             pass
 
 
-def fill(address: str, rate_mbit: float, until: float) -> None:
-    """Datagrams from the NIC's address to a neighbour's discard port, so much that the NIC may not carry it."""
-    network, _, own = address.rpartition(".")
-    neighbour = f"{network}.{2 if own == '1' else 1}"
-    sockets = []
-    for _ in range(4):
-        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        made.bind((address, 0))
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
-        made.setblocking(False)
-        sockets.append(made)
+def fill(addresses: Sequence[str], rate_mbit: float, until: float) -> None:
+    """Datagrams from each NIC's address to a neighbour's discard port, so much that the NIC may not carry it."""
+    nics = [(_senders(address), (_neighbour(address), DISCARD_PORT)) for address in addresses]
     data = bytes(FILL_BYTES)
     pause_s = FILL_BYTES * 8 * FILL_BATCH / (rate_mbit * 1e6)
     turn = time.monotonic()
     while time.monotonic() < until:
-        for n in range(FILL_BATCH):
-            _send(sockets[n % len(sockets)], data, (neighbour, DISCARD_PORT))
+        for sockets, target in nics:
+            for n in range(FILL_BATCH):
+                _send(sockets[n % len(sockets)], data, target)
         turn = max(turn + pause_s, time.monotonic() - pause_s)
         time.sleep(max(turn - time.monotonic(), FILL_PAUSE_S))
+
+
+def _senders(address: str) -> list[socket.socket]:
+    made = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(4)]
+    for sender in made:
+        sender.bind((address, 0))
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
+        sender.setblocking(False)
+    return made
+
+
+def _neighbour(address: str) -> str:
+    network, _, own = address.rpartition(".")
+    return f"{network}.{2 if own == '1' else 1}"
 
 
 def flood(until: float) -> None:
@@ -88,7 +96,7 @@ def _send(sender: socket.socket, data: bytes, target: tuple[str, int]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["burn", "fill", "flood"])
-    parser.add_argument("--from", dest="address", default="")
+    parser.add_argument("--from", dest="addresses", action="append", default=[])
     parser.add_argument("--rate-mbit", type=float, default=MOST_MBIT)
     parser.add_argument("--seconds", type=float, required=True)
     args = parser.parse_args()
@@ -96,7 +104,7 @@ def main() -> None:
     if args.what == "burn":
         burn(until)
     elif args.what == "fill":
-        fill(args.address, args.rate_mbit, until)
+        fill(args.addresses, args.rate_mbit, until)
     else:
         flood(until)
 

@@ -20,6 +20,8 @@ constexpr double kSlow = 0.80, kFull = 0.92;                                // o
 constexpr double kMuchSlower = 0.65;                                        // than it is said to be: found soon
 constexpr int kSamplesIfMuch = 3, kSamplesToAct = 12, kSamplesToAgree = 1;  // on top of those that make a median slow
 constexpr int kSamplesIfSilent = 20, kSilentToAgree = 5;
+constexpr double kFell = 0.6;          // of what they sustained: then it is nobody's own fault
+constexpr int kSamplesIfAllFell = 90;  // two seconds
 constexpr int64_t kAgreeNs = msToNs(1000);
 constexpr int kSamplesToBeWhole = 5, kSamplesToBeFair = 10;
 constexpr double kBetter = 1.4;  // than it is said to be
@@ -138,6 +140,16 @@ double Capacities::reference(int64_t now) const {
   return secondOfMany(std::move(recent));
 }
 
+/// What all carry fell together: others fill the switch, or this host's NICs. TCP's luck then decides for a while who
+/// seems slow beside whom, and there is nowhere to go.
+bool Capacities::allFell(double reference, int64_t now) const {
+  std::vector<double> proven;
+  for (const auto& [path, account] : accounts_) {
+    if (account.sustained > 0 && now - account.sustainedNs < kProvenNs) proven.push_back(account.sustained);
+  }
+  return reference < kFell * secondOfMany(std::move(proven));
+}
+
 std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& paths, int64_t now) {
   const int64_t window = now - last_;
   last_ = now;
@@ -205,7 +217,8 @@ bool Capacities::judge(Path& path, Account& account, double reference, int64_t n
   return settle(path, account, reference, now);
 }
 
-int Capacities::needed(const Path& path, const Account& account, double reference, int64_t now) {
+int Capacities::needed(const Path& path, const Account& account, double reference, int64_t now) const {
+  if (allFell(reference, now)) return kSamplesIfAllFell;
   const bool agreed = now < account.othersUntil;
   if (silent(account)) return agreed ? kSilentToAgree : kSamplesIfSilent;
   const bool much = median(account) < kMuchSlower * path.capacity * reference;

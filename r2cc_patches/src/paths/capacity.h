@@ -73,10 +73,11 @@ class Capacities {
   /// (token bucket) lets through at once what it saved up meanwhile.
   static double shown(const Account& account, int64_t now);
   double reference(int64_t now) const;
-  static bool judge(Path& path, Account& account, double reference, int64_t now);
+  bool allFell(double reference, int64_t now) const;
+  bool judge(Path& path, Account& account, double reference, int64_t now);
   static void count(const Path& path, Account& account, double reference);
-  static int needed(const Path& path, const Account& account, double reference, int64_t now);
-  static bool settle(Path& path, Account& account, double reference, int64_t now);
+  int needed(const Path& path, const Account& account, double reference, int64_t now) const;
+  bool settle(Path& path, Account& account, double reference, int64_t now);
   static bool raise(Path& path, Account& account, double to, double seems, int64_t now);
   /// A weak path that nobody waits for with the little it is given may be well again: it is given more. (Each message's
   /// acknowledgement takes its time: one with little to do may seem slow.)

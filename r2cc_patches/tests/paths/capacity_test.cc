@@ -291,6 +291,24 @@ TEST(net_capacity_what_is_over_in_a_moment_is_not_slow) {
   }
 }
 
+TEST(net_capacity_where_all_fell_nobody_is_to_blame) {
+  // Others fill all NICs alike: a NIC is far behind the others for half a second, then the next one.
+  Feed feed(4);
+  for (int i = 0; i < 20; i++) CHECK_EQ(feed.window({0.125, 0.125, 0.125, 0.125}, 1.0), 0u);
+  for (int i = 0; i < 100; i++) {
+    std::vector<double> rates(4, 0.04);
+    const size_t unlucky = static_cast<size_t>(i / 25 % 4);
+    rates[unlucky] = 0.01;
+    CHECK_EQ(feed.window(rates, 1.0), 0u);
+    CHECK(!feed.capacities.agree(*feed.paths[unlucky], feed.now));  // nor where the other end had the same bad luck
+  }
+  // One that stays behind is slow in its own right.
+  size_t changes = 0;
+  for (int i = 0; i < 120; i++) changes += feed.window({0.04, 0.04, 0.01, 0.04}, 1.0);
+  CHECK_EQ(changes, 1u);
+  CHECK(std::abs(feed.paths[2]->capacity - 0.25) < 0.05);
+}
+
 TEST(net_capacity_the_kernels_coarse_clock_accuses_nobody) {
   Feed feed(4);
   uint64_t random = 5;
