@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bootstrap.h"
+#include "chain_buffers.h"
 #include "channel.h"
 #include "graph.h"
 #include "graph/topo.h"
@@ -104,6 +105,7 @@ class ForSchedules {
 
  private:
   const uint64_t schedule_;
+  const SmallBuffers small_;
 };
 
 /// Ranks of one process say the same at a time: what is connected meanwhile may be another one's.

@@ -29,3 +29,7 @@ bool r2ccSplit(struct ncclComm* comm, struct ncclTaskColl* task,
                ncclIntruQueue<ncclTaskColl, &ncclTaskColl::next>* queue);
 /// The chunk of a task that lies on one chain channel: NCCL's own choice knows trees of logarithmic depth only.
 int r2ccChunkSize(struct ncclComm* comm, const struct ncclTaskColl* task, size_t bytes, int chunkSize);
+/// net.cc, where a connection is set up: one that is there for schedules alone has an index of its own.
+int r2ccConnIndex(int connIndex);
+/// net.cc, where its buffers are made: bytes of a protocol's, of which NCCL would make `size`. 0: it has none.
+int r2ccBuffSize(int connIndex, int protocol, int size);

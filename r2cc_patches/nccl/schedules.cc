@@ -8,6 +8,7 @@
 
 #include "base/process_life.h"
 #include "bootstrap.h"
+#include "chain_buffers.h"
 #include "costs.h"
 #include "engine/config.h"
 #include "health_watch.h"
@@ -106,7 +107,7 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   NCCLCHECK(made->chains_.connect(comm, windowOf(rate), made->mayBeInTurn()));
   made->mostChunkBytes_ = chunkOf(rate);
   const int least = Settings::get().leastChunkBytes;
-  const int slot = comm->buffSizes[NCCL_PROTO_SIMPLE] / NCCL_STEPS;
+  const int slot = slotBytes(comm);
   made->cost_ = costOf(comm, least, std::min(slot, std::max(least, made->mostChunkBytes_)));
   for (const Operation& operation : kOperations) made->rivals_.push_back(rivalsOf(comm, operation.func));
   INFO(NCCL_INIT, "R2CC: %zu cycles of %d nodes on %d channels each from %d on, connected in %.1f ms",

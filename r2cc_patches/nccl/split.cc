@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "chain_buffers.h"
 #include "collectives.h"
 #include "enqueue.h"
 #include "planner/cost/model.h"
@@ -80,8 +81,11 @@ bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
 /// A connection has at most NCCL_STEPS chunks under way. With large ones, what others wait for stands in a long queue
 /// behind them; so a chunk takes a NIC some microseconds, and a chain is filled in a small part of its time.
 int Schedules::chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const {
+  if (task->r2ccChannel == 0) return chunkSize;
+  const int steps = task->algorithm == NCCL_ALGO_RING ? task->chunkSteps : 1;
+  chunkSize = std::min(chunkSize, steps * slotBytes(comm_));
   const Way* way = wayOf(task);
-  if (task->r2ccChannel == 0 || way == nullptr || !way->chains) return chunkSize;
+  if (way == nullptr || !way->chains) return chunkSize;
   const auto hops = static_cast<size_t>(way->hops);
   const int least = Settings::get().leastChunkBytes;
   const int most = std::max(least, mostChunkBytes_);
