@@ -203,7 +203,8 @@ def _shape_under(file: Path, bed: str, arm: str) -> Shape:
     """The bed and traffic of the experiment in `file`."""
     from chaos.experiment.file import load
     from chaos.soak.draw import own_shape
-    from chaos.testbed.beds import check, topology_of
+    from chaos.testbed.beds import check, check_launcher, launcher_of, topology_of
+    from chaos.testbed.launch import DIRECT
     from harness.errors import UsageError
     from harness.sites.inventory import parse
 
@@ -212,8 +213,10 @@ def _shape_under(file: Path, bed: str, arm: str) -> Shape:
     own = load(file)
     if arm not in own.arms:
         raise UsageError(f"--arm: {own.name} has no arm {arm!r}", f"it has {', '.join(own.arms)}")
+    shape = own_shape(own, topology_of(own))
     check(parse("lab"), own)
-    return own_shape(own, topology_of(own))
+    check_launcher(parse("lab"), own, launcher_of(own, DIRECT))
+    return shape
 
 
 def given() -> list[str]:

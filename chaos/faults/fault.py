@@ -68,9 +68,11 @@ class Fault(ABC):
     confirm_s: ClassVar[float] = 0.0
     """How long it may take to take effect, and to be gone, after its command; 0: no longer than any fault."""
     drawn: ClassVar[int] = 0
-    """How often the soak draws it, beside the other kinds; 0: never, as for what ends a run."""
+    """How often the soak draws it on a bed that carries it, beside the other kinds; 0: never."""
     drawn_over_rdma: ClassVar[int | None] = None
     """The same over RDMA, where that differs."""
+    undrawn: ClassVar[str] = ""
+    """Why the soak does not draw it, where a bed carries it and it is not drawn there."""
     drawn_s: ClassVar[tuple[float, ...]] = SHORT_S
     """How long one that the soak draws lasts, in seconds: one of these."""
 

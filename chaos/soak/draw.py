@@ -5,14 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil, inf
 from typing import Any
 
 from chaos.experiment.model import Experiment, Hypothesis
+from chaos.faults.catalogue import example
 from chaos.faults.fault import Fault
 from chaos.faults.registry import kinds, spec_of
 from chaos.faults.spec import FaultSpec
+from chaos.faults.support import beds
 from harness.errors import UsageError
 from harness.lab.topology import Topology
+from harness.workloads.kinds.bench import Bench
+from harness.workloads.kinds.nccl_tests import NcclTests
+from harness.workloads.kinds.workload import Workload
 
 Nic = tuple[str, str]
 
@@ -26,6 +32,7 @@ MARGIN_S = 0.35
 """A NIC is left alone so long after a fault on it: undoing takes some time on a busy machine."""
 SETTLE_S = 3
 FIRST_S = 0.5
+MOST_CYCLES = 100_000
 
 
 @dataclass(frozen=True)
@@ -39,8 +46,22 @@ class Shape:
     rdma: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     """What the arm's ranks are told besides."""
+    pace_s: float = 0.15
+    """About how long an iteration takes while things break: some faults strike at an iteration, not at a time."""
     under: Experiment | None = None
     """Somebody's own: its topology, workload and arms are used."""
+    cycle_s: float = 0.0
+    """Of a program that is told how many cycles to run: how long one takes when nothing is broken."""
+
+    @property
+    def bed(self) -> str:
+        """As the catalogue calls it."""
+        return "vm lab" if self.rdma else "lab"
+
+    @property
+    def comes_late(self) -> bool:
+        """Whether its ranks can be told to be late: the bench's can."""
+        return self.under is None or isinstance(self.under.workload, Bench)
 
     @property
     def topology(self) -> dict[str, Any]:
@@ -68,20 +89,28 @@ VM_TRAFFIC: tuple[dict[str, Any], ...] = (
 VM_ENV = {"NCCL_IB_TIMEOUT": "16"}
 """1.9 s of the NIC's own retries: 0.5 s end queue pairs that are well, where other work leaves guests no processor."""
 VM_SHAPES = tuple(
-    Shape(2, 2, 0.02, {"net": "ib", "channels": 2, "chunk_bytes": 8192, "idle_us": 2000, **traffic}, True, VM_ENV)
+    Shape(2, 2, 0.02, {"net": "ib", "channels": 2, "chunk_bytes": 8192, "idle_us": 2000, **traffic}, True, VM_ENV, 0.4)
     for traffic in VM_TRAFFIC
 )
 """One pair of guests with two soft-RoCE NICs each; iterations of a tenth of a second in emulation."""
 
 
-def weights(*, rdma: bool) -> Mapping[str, int]:
-    """How often each kind is drawn, relative to the others; those of plug-ins too, if they say so."""
-    found = {name: _weight(kind, rdma) for name, kind in kinds().items()}
-    return {name: weight for name, weight in found.items() if weight > 0}
+def weights(shape: Shape) -> Mapping[str, int]:
+    """How often each kind is drawn, relative to the others: all that the bed carries and that say how often, those of
+    plug-ins, too."""
+    found = {name: _weight(kind, shape) for name, kind in kinds().items()}
+    return {name: weight for name, weight in found.items() if weight > 0 and carried(name, shape.bed)}
 
 
-def _weight(kind: type[Fault], rdma: bool) -> int:
-    return kind.drawn if kind.drawn_over_rdma is None or not rdma else kind.drawn_over_rdma
+def carried(kind: str, bed: str) -> bool:
+    """Whether such a bed can carry the kind at all."""
+    return bed in beds(example(kind), example(kind, inside=True))
+
+
+def _weight(kind: type[Fault], shape: Shape) -> int:
+    if kind.Settings.by_workload and not shape.comes_late:
+        return 0
+    return kind.drawn if kind.drawn_over_rdma is None or not shape.rdma else kind.drawn_over_rdma
 
 
 @dataclass
@@ -93,20 +122,29 @@ class Timeline:
     faults: list[FaultSpec] = field(default_factory=list)
     taken: dict[Any, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.weights = weights(self.shape)
+
     def add(self, at_s: float, kind: str | None = None) -> float | None:
         """One fault at about that time; returns when it ends. None when what was drawn is broken already."""
-        kind = kind or _pick(self.rng, weights(rdma=self.shape.rdma))
+        kind = kind or _pick(self.rng, self.weights)
         words = self._words(kind)
-        words["at"] = {"time_s": round(at_s, 4)}
+        words["at"] = self._at(kind, at_s)
         words |= {"id": f"f{len(self.faults):03}", "kind": kind, "allow_total_loss": True, "may_miss": True}
         spec = spec_of(words)
-        places: list[Any] = spec.targets(self.shape.by_host) or [(kind, spec.rank, spec.host)]
+        places: list[Any] = spec.targets(self.shape.by_host) or [(kind, spec.rank, spec.host, spec.at.iteration)]
         if any(self.taken.get(place, 0.0) > at_s for place in places):
             return None
         end_s = at_s + spec.lasts_s
-        self.taken |= dict.fromkeys(places, end_s + MARGIN_S)
+        self.taken |= dict.fromkeys(places, end_s + MARGIN_S if spec.at.iteration is None else inf)
         self.faults.append(spec)
         return end_s
+
+    def _at(self, kind: str, at_s: float) -> dict[str, Any]:
+        """What ranks do by themselves they do at an iteration, which is told them at their start."""
+        if kinds()[kind].Settings.by_workload:
+            return {"iteration": 1 + int(at_s / self.shape.pace_s)}
+        return {"time_s": round(at_s, 4)}
 
     def _words(self, kind: str) -> dict[str, Any]:
         """Where, how long, how bad."""
@@ -162,10 +200,10 @@ def _while_connecting(rng: random.Random, shape: Shape) -> list[FaultSpec]:
 
 
 def own_shape(experiment: Experiment, topology: Topology) -> Shape:
-    """That of somebody's own experiment. Raises UsageError where its workload cannot be told how long to run."""
+    """That of somebody's own experiment. Raises UsageError where its workload cannot be told how long to run, or does
+    not look at what it gets."""
     workload = experiment.workload
-    if workload.foreign or workload.net != "socket":
-        why = "is a program of its own, which runs no given time" if workload.foreign else "needs RDMA"
+    if why := _unfit(workload):
         raise UsageError(
             f"--under: the workload {workload.kind} of {experiment.name} {why}",
             "name an experiment such as experiments/gpu/collectives.yaml",
@@ -175,12 +213,25 @@ def own_shape(experiment: Experiment, topology: Topology) -> Shape:
     return Shape(topology.hosts, topology.nics, topology.rate_gbit, {"net": workload.net}, under=experiment)
 
 
+def _unfit(workload: Workload) -> str:
+    """Why there can be no soak under it; empty: there can."""
+    if workload.net != "socket":
+        return "needs RDMA"
+    if isinstance(workload, NcclTests):
+        return "" if workload.check else "has check: false, so that nobody looks at its results"
+    return "is a program of its own, which runs no given time" if workload.foreign else ""
+
+
 def experiment_of(name: str, shape: Shape, faults: Sequence[FaultSpec], arm: str, *, seed: int) -> Experiment:
     """A round as an experiment; it ends some seconds after its last fault."""
     more = {"iterations": 1_000_000, "seconds": seconds_of(faults), "timeout_s": 60.0}
     if shape.under is not None:
         more["timeout_s"] = max(60.0, shape.under.workload.timeout_s)
-        workload = shape.under.workload.model_copy(update=more)
+        workload = shape.under.workload
+        if not isinstance(workload, NcclTests):
+            workload = workload.model_copy(update=more)
+        elif shape.cycle_s:
+            workload = cycling(workload, seconds_of(faults) / shape.cycle_s)
         judged = {"expect": "holds", "hypothesis": {}}
         alone = {each: own.model_copy(update=judged) for each, own in shape.under.arms.items() if each == arm}
         own = {"name": name, "workload": workload, "faults": tuple(faults), "seed": seed, "repeats": 1}
@@ -195,6 +246,25 @@ def experiment_of(name: str, shape: Shape, faults: Sequence[FaultSpec], arm: str
         "seed": seed,
     }
     return Experiment.model_validate(words)
+
+
+def cycling(workload: NcclTests, cycles: float) -> NcclTests:
+    """With so many cycles; as the program has them, at least two."""
+    return workload.model_copy(update={"cycles": min(MOST_CYCLES, max(2, ceil(cycles)))})
+
+
+def cycles_of(shape: Shape) -> int | None:
+    """Of a program that can be told only how many to do, as its experiment says; None of what is told for how long."""
+    workload = None if shape.under is None else shape.under.workload
+    return workload.cycles if isinstance(workload, NcclTests) else None
+
+
+def lasting(experiment: Experiment, faults: Sequence[FaultSpec]) -> Workload:
+    """The workload of a round that has only these of its faults."""
+    workload = experiment.workload
+    if isinstance(workload, NcclTests):
+        return cycling(workload, workload.cycles * seconds_of(faults) / seconds_of(experiment.faults))
+    return workload.model_copy(update={"seconds": seconds_of(faults)})
 
 
 def seconds_of(faults: Sequence[FaultSpec]) -> int:

@@ -11,6 +11,7 @@ from chaos.analysis.paths import addresses
 from chaos.analysis.rundata import FaultTimes, Line, RunData, read_run
 from chaos.run.arm import HUNG, STANDSTILL
 from harness.schemas.form import Count, ExitCode, form, growing, left_out
+from harness.workloads.reading.steps import FOREIGN
 
 NOTICE_NS = 500_000_000
 """How long after its onset a fault may still be the reason that a connection moves."""
@@ -90,10 +91,10 @@ class Report:
     """SHA-256 of what it takes from there."""
 
 
-def failure(lines: Sequence[Line], ranks: int, *, own: bool = False) -> str | None:
+def failure(lines: Sequence[Line], ranks: int, *, own: bool = False, asked: int | None = None) -> str | None:
     """Why a round failed; None: every rank ended well, in good time, and every byte was right. `own`: of somebody's own
-    workload, whose iterations and warm-up may take longer."""
-    return _wrong(lines) or _slow(lines, own=own) or _unfinished(lines, ranks)
+    workload, whose iterations and warm-up may take longer; `asked`: how many it had to do, where it is told that."""
+    return _wrong(lines) or _slow(lines, own=own) or _unfinished(lines, ranks) or _lacking(lines, asked)
 
 
 def _wrong(lines: Sequence[Line]) -> str | None:
@@ -133,13 +134,34 @@ def _unfinished(lines: Sequence[Line], ranks: int) -> str | None:
     errors = [f"rank {line.get('rank', '?')}: {line['message']}" for line in lines if line["event"] == "error"]
     errors += [f"{rank} ended with exit code {code}" for rank, code in end["exit_codes"].items() if code != 0]
     ends = [line for line in lines if line["event"] == "bench_end"]
+    speak = {line["rank"] for line in lines if line["event"] == "bench_start" and line["op"] in FOREIGN}
+    ranks = len(speak) or ranks  # of programs that are not ours some print nothing; their exit codes are known
     if errors or (len(ends) == ranks and len({line["completed"] for line in ends}) == 1):
         return next(iter(errors), None)
     return f"{len(ends)} of {ranks} ranks ended well"
 
 
+def _lacking(lines: Sequence[Line], asked: int | None) -> str | None:
+    """What a program that ended well did not do."""
+    for end in (line for line in lines if line["event"] == "bench_end"):
+        if asked is not None and end["completed"] != asked:
+            return f"rank {end['rank']} did {end['completed']} of {asked} iterations"
+        if not end.get("checked", True):
+            return f"rank {end['rank']} did not look at its results"
+    return None
+
+
+def cycle_s(lines: Sequence[Line], cycles: int) -> float:
+    """How long one of these cycles took on average. ValueError when no time of any is known."""
+    done = [line for line in lines if line["event"] == "iteration" and line["index"] >= 0]
+    if not done or (took_ns := max(line["end_ns"] for line in done) - min(line["start_ns"] for line in done)) <= 0:
+        raise ValueError("it left no times of its iterations")
+    return float(took_ns) / 1e9 / cycles
+
+
 def _seconds(line: Line) -> float:
-    return float(line["end_ns"] - line["start_ns"]) / 1e9
+    """What stalled beside it, in operations that the program does not time, is its own, too."""
+    return float(line["end_ns"] - line["start_ns"]) / 1e9 + float(line.get("beside_ms", 0.0)) / 1e3
 
 
 def failed_at_ns(lines: Sequence[Line], *, own: bool = False) -> int | None:

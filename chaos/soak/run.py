@@ -19,8 +19,8 @@ from chaos.record.live import Display
 from chaos.run import runner
 from chaos.soak import draw, judge
 from chaos.soak.shrink import OutOfTime, shrink
-from chaos.testbed.beds import Bed
-from chaos.testbed.launch import Benches
+from chaos.testbed.beds import Bed, launcher_of
+from chaos.testbed.launch import DIRECT, Benches
 from harness.errors import FaultError, InfraError, LabError
 from harness.files.rundir import RunDir
 
@@ -93,7 +93,8 @@ class Tally:
         self.rounds += 1
         done = [line for line in lines if line["event"] == "iteration" and line["index"] >= 0]
         self.iterations += len({line["index"] for line in done})
-        self.bytes += sum(int(line["bytes"]) for line in done)
+        every = experiment.workload.looks_every
+        self.bytes += sum(int(line["bytes"]) for line in done if (line["index"] + 1) % every == 0)
         self.fates += judge.fates(lines)
         for line in lines:
             if line["event"] == "net_end":
@@ -119,6 +120,9 @@ class Soak:
         outcome: Outcome = "passed"
         reason: str | None = None
         try:
+            cycles = draw.cycles_of(self._request.shapes[0])
+            if cycles is not None:
+                self._learn_cycle(cycles)
             number = self.tally.rounds + self.tally.excused
             while not self._done() and self._failed is None:
                 self._round_or_excuse(number)
@@ -130,6 +134,21 @@ class Soak:
         if self._failed is not None:
             outcome = "failed"
         return self._report(outcome, reason)
+
+    def _learn_cycle(self, cycles: int) -> None:
+        """How long a cycle of a program takes that is told how many, by those of its own experiment and no fault."""
+        request = self._request
+        (shape,) = request.shapes
+        experiment = draw.experiment_of("alone", shape, (), request.arm, seed=request.seed)
+        lines, why = self._execute(experiment, "alone", lambda _: "a run without a fault")
+        try:
+            taken_s = 0.0 if why else judge.cycle_s(lines, cycles)
+        except ValueError as error:
+            why = str(error)
+        if why:
+            raise InfraError(f"without any fault: {why}", f"see {self._out.path / 'alone.jsonl'}")
+        (self._out.path / "alone.jsonl").unlink()
+        self._request = replace(request, shapes=[replace(shape, cycle_s=taken_s)])
 
     def _round_or_excuse(self, number: int) -> None:
         """A fault that could not be injected on a busy machine says nothing of the transport; several say: stop."""
@@ -180,7 +199,8 @@ class Soak:
         path.unlink(missing_ok=True)
         why: str | None = None
         with Journal(path) as journal, request.open_bed(experiment) as bed:
-            (plan,) = runner.plans(experiment, [request.arm], bed, request.bench)
+            by = launcher_of(experiment, DIRECT)
+            (plan,) = runner.plans(experiment, [request.arm], bed, request.bench, launcher=by)
             try:
                 runner.run_one(
                     plan,
@@ -194,7 +214,8 @@ class Soak:
             except InfraError as error:
                 why = error.message
         lines = list(read(path))
-        return lines, why or judge.failure(lines, len(plan.ranks), own=self._own)
+        asked = experiment.workload.measured if experiment.workload.foreign else None
+        return lines, why or judge.failure(lines, len(plan.ranks), own=self._own, asked=asked)
 
     def _status(self, now: str = "") -> str:
         """What counts for good never falls; `now`: what is under way, and may yet come to nothing."""
@@ -322,5 +343,4 @@ def reduced(experiment: Experiment, faults: Sequence[FaultSpec]) -> Experiment:
         else fault.model_copy(update={"at": fault.at.model_copy(update={"time_s": round(fault.at.time_s - shift, 4)})})
         for fault in faults
     ]
-    workload = experiment.workload.model_copy(update={"seconds": draw.seconds_of(moved)})
-    return experiment.model_copy(update={"faults": tuple(moved), "workload": workload})
+    return experiment.model_copy(update={"faults": tuple(moved), "workload": draw.lasting(experiment, moved)})

@@ -15,84 +15,18 @@ from typing import Any
 import pytest
 from chaos_double import ScriptedBench, Switch, bed
 from chaos_literal import at, lines
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from chaos.analysis.rundata import Line
 from chaos.experiment.file import dump, load, loads
-from chaos.experiment.model import Experiment, Hypothesis
-from chaos.experiment.overlaps import overlapping
-from chaos.experiment.timeline import places_of
-from chaos.faults.registry import kinds, spec_of
+from chaos.experiment.model import Experiment
+from chaos.faults.registry import spec_of
 from chaos.soak import draw, judge
-from chaos.soak.resume import digest_of, earlier, same_build, same_workload
+from chaos.soak.resume import earlier, same_build, same_workload
 from chaos.soak.run import Request, Soak, reduced
 from chaos.soak.shrink import OutOfTime, shrink
-from chaos.testbed.beds import Bed, topology_of
+from chaos.testbed.beds import Bed
 from harness.errors import UsageError
 from harness.files import rundir
 from harness.schemas import plain
-
-VERBS = ("verbs_error", "lost_completion", "slow_qp", "async_event")
-OWN = {"status", "call", "errno", "opcode", "times", "skip", "action", "delay_ms", "per_s", "event"}
-
-
-def test_a_seed_gives_the_same_round_whatever_came_before() -> None:
-    one, again, other = (draw.round_of(7, n, arm="migrate", seconds=40) for n in (3, 3, 4))
-    assert one == again
-    assert one.faults != other.faults
-    assert draw.round_of(8, 3, arm="migrate", seconds=40).faults != one.faults
-
-
-@settings(deadline=None, max_examples=12)
-@given(seed=st.integers(0, 1000), number=st.integers(0, 50))
-def test_every_round_is_an_experiment_that_chaos_run_takes(seed: int, number: int) -> None:
-    experiment = draw.round_of(seed, number, arm="balance", seconds=20)
-    assert loads(dump(experiment), Path("round.yaml")) == experiment
-    assert experiment.workload.seconds >= 20 * 0.8
-    timed = [fault for fault in experiment.faults if fault.at.time_s is not None]
-    assert len(timed) > 10
-    hosts = draw.SHAPES[(number + seed) % len(draw.SHAPES)].by_host
-    faults = dict(enumerate(timed))
-    assert [*overlapping(faults, {index: places_of(fault, hosts) for index, fault in faults.items()})] == []
-
-
-def test_all_kinds_extents_and_times_are_drawn() -> None:
-    faults = [f for n in range(60) for f in draw.round_of(1, n, arm="migrate", seconds=40).faults]
-    assert {fault.kind for fault in faults} == draw.weights(rdma=False).keys()
-    assert {len(fault.nics) for fault in faults} >= {0, 1, 2, 3, 4}
-    actions = {getattr(fault, "action", None) for fault in faults}
-    assert actions == {None, "reset", "silent", "slow", "short_reads"}
-    assert any(fault.at.launch_s is not None for fault in faults)
-    assert len(faults) > 60 * 30, "thousands must fit into an hour"
-
-
-def test_what_is_drawn_over_rdma() -> None:
-    faults = [
-        fault
-        for n in range(60)
-        for fault in draw.round_of(1, n, arm="migrate", seconds=40, shapes=draw.VM_SHAPES).faults
-    ]
-    assert {fault.kind for fault in faults} == draw.weights(rdma=True).keys()
-    verbs = [fault.model_dump(exclude_none=True) for fault in faults if fault.kind in VERBS]
-    seen = [{key: words[key] for key in words if key in OWN} for words in verbs]
-    drawn = [choice for kind in VERBS for choice in kinds()[kind].draws]
-    missing = [choice for choice in drawn if not any(choice.items() <= words.items() for words in seen)]
-    assert missing == []
-    lost = [words for words in verbs if words["kind"] == "lost_completion" and words["action"] == "lost"]
-    assert {words["opcode"] for words in lost} == {"rdma_write"}, "what was received cannot be saved"
-
-
-def test_how_often_a_kind_is_drawn() -> None:
-    usual = {
-        "link_down": 6, "black_hole": 5, "one_way": 3, "loss": 2, "rate": 3, "flap": 2, "rail_down": 1,
-        "queue_full": 1, "stop": 2, "side_flood": 1, "busy_cores": 1, "clock_jump": 1,
-        "tcp_lost": 2, "udp_lost": 2, "big_packets_lost": 2, "socket_error": 6,
-    }  # fmt: skip
-    assert draw.weights(rdma=False) == usual
-    del usual["rate"], usual["socket_error"]
-    verbs = {"verbs_error": 4, "lost_completion": 2, "slow_qp": 2, "async_event": 3}
-    assert draw.weights(rdma=True) == usual | {"address_removed": 4} | verbs
 
 
 @pytest.mark.parametrize("guilty", [{13}, {3, 90}, {0, 41, 42}, set(range(0, 100, 20))])
@@ -179,6 +113,9 @@ def test_the_fate_of_a_fault() -> None:
     assert judge.totals([fate, fate])["link_down"] == judge.OfKind(faults=2, moving=2, moved=2, returned=2)
 
 
+ROOT = Path(__file__).resolve().parents[2]
+
+
 def soak(folder: Path, bench: ScriptedBench, **changes: Any) -> tuple[dict[str, Any], Path, str]:
     """A soak of one host's scripted ranks; its only fault is a link of h1 that goes down."""
     words: dict[str, Any] = {
@@ -248,56 +185,6 @@ def test_a_soak_goes_on_where_it_ended(tmp_path: Path) -> None:
         assert {json.loads(line)["run"] for line in file} == {0, 1}, "round 0 is not run again"
 
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def test_faults_are_drawn_for_somebodys_own_experiment() -> None:
-    own = load(ROOT / "experiments/gpu/collectives.yaml")
-    shape = draw.own_shape(own, topology_of(own))
-    round_ = draw.round_of(1, 0, arm="balance", seconds=20, shapes=[shape])
-    assert (round_.topology, list(round_.arms)) == (own.topology, ["balance"])
-    assert round_.workload.seconds >= 16
-    assert round_.workload.model_dump(exclude={"seconds", "iterations"}) == own.workload.model_dump(
-        exclude={"seconds", "iterations"}
-    )
-    assert loads(dump(round_), Path("round.yaml")) == round_
-    assert len(round_.faults) > 10
-
-
-def test_a_round_of_somebodys_own_experiment_runs_once_and_is_judged_by_nothing_of_theirs() -> None:
-    own = load(ROOT / "experiments/nic_down.yaml")
-    assert own.repeats > 1
-    round_ = draw.round_of(1, 0, arm="migrate", seconds=20, shapes=[draw.own_shape(own, topology_of(own))])
-    assert round_.repeats == 1
-    assert round_.hypothesis_of("migrate") == Hypothesis()
-
-
-def test_one_host_has_nobody_to_be_cut_off_from() -> None:
-    own = load(ROOT / "experiments/nic_down.yaml")
-    with pytest.raises(UsageError, match="nic_down has one host"):
-        draw.own_shape(own, topology_of(own).model_copy(update={"hosts": 1}))
-
-
-def test_iterations_that_always_take_long_are_not_stalled() -> None:
-    def took(index: int, seconds: float) -> Line:
-        return at(1000, "h0", "iteration", rank=0, index=index, start_ns=0, end_ns=int(seconds * 1e9), wrong_elements=0)
-
-    unfinished = "the journal stops before the run ended"
-    for found, own, ours in (
-        ([took(-1, 40.0)], unfinished, "took 40 s"),
-        ([took(0, 0.1), took(1, 20.0)], "took 20 s", "took 20 s"),
-        ([took(0, 5.0), took(1, 20.0)], unfinished, "took 20 s"),
-    ):
-        assert own in str(judge.failure(found, 1, own=True))
-        assert ours in str(judge.failure(found, 1))
-
-
-def test_a_program_that_runs_no_given_time_is_refused() -> None:
-    own = load(ROOT / "experiments/jobs/fsdp2.yaml")
-    with pytest.raises(UsageError, match="command of fsdp2 is a program of its own"):
-        draw.own_shape(own, topology_of(own))
-
-
 def test_a_soak_goes_on_under_the_same_experiment(tmp_path: Path, small_rounds: None) -> None:
     before, _, _ = soak(tmp_path, ScriptedBench())
     own = load(ROOT / "experiments/gpu/collectives.yaml")
@@ -310,35 +197,6 @@ def test_a_soak_goes_on_under_the_same_experiment(tmp_path: Path, small_rounds: 
         same_workload(replace(before, under=own.name, under_digest="1"), None, None)
     with pytest.raises(UsageError, match=f"{own.name} was changed since the soak began"):
         same_workload(replace(before, under=own.name, under_digest="1"), own, "2")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "same"),
-    [
-        ("", "# a word\n", True),
-        ("duration_s: 2", "duration_s: 4", True),
-        ("bytes: 1048576", "bytes: 2097152", False),
-        ("nics: 4", "nics: 3", False),
-        ("migrate: {expect: holds}", "migrate: {expect: holds, env: {R2CC_LOG: debug}}", False),
-        ("stock: {expect: any}", "stock: {expect: any, env: {NCCL_DEBUG: INFO}}", True),
-    ],
-)
-def test_what_a_soak_takes_from_an_experiment_is_what_its_digest_is_of(
-    tmp_path: Path, old: str, new: str, same: bool
-) -> None:
-    text = (
-        "name: mine\ntopology: {hosts: 2, nics: 4}\nworkload: {bytes: 1048576, iterations: 10}\n"
-        "faults: [{id: a, kind: link_down, host: h1, nic: eth1, at: {time_s: 1}, duration_s: 2}]\n"
-        "arms: {stock: {expect: any}, migrate: {expect: holds}}\n"
-    )
-
-    def digest(words: str) -> str:
-        (tmp_path / "mine.yaml").write_text(words)
-        own = load(tmp_path / "mine.yaml")
-        return digest_of(draw.own_shape(own, topology_of(own)), "migrate")
-
-    assert old in text
-    assert (digest(text.replace(old, new, 1)) == digest(text)) == same
 
 
 def test_what_cannot_go_on_is_refused(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ class AddressRemoved(Fault):
     does = "takes the NIC's address away inside its host, with the GID of its RDMA device, and puts it back"
     peer_sees = "the host: an address event, routes gone, RDMA sends flushed; its peers: silence"
     requires = ("ip",)
+    drawn = 2
     drawn_over_rdma = 4
     """Its loss ends RDMA at once."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from random import Random
+from typing import Any, ClassVar, Self
 
 from chaos.faults.fault import Fault
 from chaos.faults.kinds.drops import at_random
@@ -94,7 +95,13 @@ class SideChannelLost(EphemeralUdpLost):
     noun = "loss of the side channel"
     does = "drops the side channel (UDP between ephemeral ports) of all NICs of a host, both ways"
     peer_sees = "its peers: no probe of that host answered, while its data still comes"
+    drawn = 2
     name: ClassVar[str] = "r2cc_side"
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        percent = rng.choice((None, None, 10.0, 50.0))
+        return super().draw(rng) | ({} if percent is None else {"percent": percent})
 
     def match(self) -> tuple[str, ...]:
         return () if self.spec.percent is None else at_random(self.spec.percent)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any, ClassVar, Self
 
 from chaos.faults.fault import agreed, json_list
@@ -20,6 +21,8 @@ from chaos.faults.steps import Answer, Command, Step
 
 Place = tuple[str, str]
 """(host, NIC)."""
+DRAWN_MS = (2.0, 20.0, 100.0)
+"""What the soak draws from."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,11 @@ class Delay(Queues):
     does = "holds every packet that the NIC sends back for delay_ms (tc netem), inside its host"
     peer_sees = "everything from that host late, nothing lost; RDMA: nothing at all"
     features = ("netem",)
+    drawn = 2
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return super().draw(rng) | {"delay_ms": rng.choice(DRAWN_MS)}
 
     def ours(self, nic: str, root: Root | None) -> str:
         return f"qdisc replace dev {nic} root handle {OURS} netem limit 100000 delay {self.spec.delay_ms:g}ms"
@@ -109,6 +117,11 @@ class Corrupt(Queues):
     does = "flips a bit in that percentage of what the NIC sends (tc netem), inside its host"
     peer_sees = "bad checksums, which the kernel drops: loss; RDMA: nothing at all"
     features = ("netem",)
+    drawn = 2
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return super().draw(rng) | {"percent": rng.choice((0.1, 1.0, 5.0, 30.0))}
 
     def ours(self, nic: str, root: Root | None) -> str:
         return f"qdisc replace dev {nic} root handle {OURS} netem corrupt {self.spec.percent:g}%"

@@ -73,6 +73,7 @@ class KillRank(RankFault):
     noun = "killed process"
     does = "kills a rank (SIGKILL)"
     peer_sees = "its peers: connections reset"
+    undrawn = "it ends the job: nothing brings the rank back, and all others have to end with an error"
 
     def inject(self) -> list[Step]:
         return [Signal(self.rank, "SIGKILL")]
@@ -103,6 +104,7 @@ class LateRank(RankFault):
     noun = "late rank"
     does = "lets a rank enter one iteration late (the bench's --late)"
     peer_sees = "its peers: no receives posted, but every probe answered"
+    drawn = 1
 
     def inject(self) -> list[Step]:
         return []

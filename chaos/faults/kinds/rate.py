@@ -48,8 +48,6 @@ class Rate(Fault):
     features = ("tbf",)
     kernel_path_only = True
     drawn = 3
-    drawn_over_rdma = 0
-    """The NICs of emulated guests have no token bucket to slow down."""
 
     @classmethod
     def draw(cls, rng: Random) -> dict[str, Any]:

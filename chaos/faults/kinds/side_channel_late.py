@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from random import Random
+from typing import Any, Self
 
-from chaos.faults.kinds.queues import Delay, Queues
+from chaos.faults.kinds.queues import DRAWN_MS, Delay, Queues
 from chaos.faults.parts.keep import parse, restorable
-from chaos.faults.parts.nft import PRIORITY, joined
+from chaos.faults.parts.nft import PRIORITY, joined, table_of
 from chaos.faults.parts.qdisc import OURS, Root
 from chaos.faults.steps import Answer, Command, Step
 
-TABLE = "r2cc_late"
 LATE_BAND = f"{OURS}4"
 WITHIN = "7a8:"
 """The handle of the band's netem."""
@@ -20,7 +20,17 @@ BOTH = """
 PATH="$PATH:/usr/sbin:/sbin"
 tc -batch - && exec nft "$@"
 """
-UNDO = (f"nft add table inet {TABLE}", f"nft delete table inet {TABLE}")
+
+
+def table_for(nics: Sequence[str]) -> str:
+    """One a fault: another one, on other NICs of the host, may be there meanwhile."""
+    return table_of(nics).replace("r2cc_", "r2cc_late_")
+
+
+def undo(nics: Sequence[str]) -> tuple[str, str]:
+    """Lines that take the table away, whether or not it is there."""
+    table = table_for(nics)
+    return f"nft add table inet {table}", f"nft delete table inet {table}"
 
 
 @dataclass(frozen=True)
@@ -40,11 +50,16 @@ class SideChannelLate(Queues):
     peer_sees = "probes answered late on that NIC, while its data comes as ever"
     requires = ("ip", "tc", "nft")
     features = ("netem", "prio", "nft_inet")
+    drawn = 1
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return super().draw(rng) | {"delay_ms": rng.choice(DRAWN_MS)}
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
         fault = super().knowing(answers)
         ports = {host: parse(answer).port_range for host, answer in zip(self.by_host, answers, strict=True)}
-        kept = restorable({host: (*UNDO, *lines) for host, lines in fault.kept})
+        kept = restorable({host: (*undo(self.by_host[host]), *lines) for host, lines in fault.kept})
         return replace(fault, kept=kept, port_ranges=tuple(ports.items()))
 
     def ours(self, nic: str, root: Root | None) -> str:
@@ -62,8 +77,9 @@ class SideChannelLate(Queues):
         ports = dict(self.port_ranges).get(host, "LOW-HIGH")
         udp = ["udp", "sport", ports, "udp", "dport", ports]
         form = f"{{ type filter hook output priority {PRIORITY} ; }}"
+        table = table_for(self.by_host[host])
         rules = [
-            ["add", "rule", "inet", TABLE, "output", "oifname", f'"{nic}"', *udp, "meta", "priority", "set", LATE_BAND]
+            ["add", "rule", "inet", table, "output", "oifname", f'"{nic}"', *udp, "meta", "priority", "set", LATE_BAND]
             for nic in self.by_host[host]
         ]
-        return joined([["add", "table", "inet", TABLE], ["add", "chain", "inet", TABLE, "output", form], *rules])
+        return joined([["add", "table", "inet", table], ["add", "chain", "inet", table, "output", form], *rules])

@@ -67,6 +67,7 @@ class SocketError(ShimFault):
     kernel_path_only = True
     drawn = 6
     drawn_over_rdma = 0
+    undrawn = "over RDMA no data is in a TCP connection: it would strike nothing"
 
     @classmethod
     def draw(cls, rng: Random) -> dict[str, Any]:

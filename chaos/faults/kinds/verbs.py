@@ -89,7 +89,7 @@ class VerbsError(VerbsFault):
     peer_sees = "retries that run out, on a device that is well, once the queue pair is in the error state"
     victim = "completion or call"
     example: ClassVar[Mapping[str, Any]] = {"status": "retry_exceeded"}
-    drawn_over_rdma = 4
+    drawn = 4
     draws = DRAWN_ERRORS
 
     def rule_action(self) -> str:
@@ -126,7 +126,7 @@ class LostCompletion(VerbsFault):
     peer_sees = "nothing, but that the host is late"
     victim = "completion"
     example: ClassVar[Mapping[str, Any]] = {"times": 1}
-    drawn_over_rdma = 2
+    drawn = 2
     draws = DRAWN_COMPLETIONS
 
     def rule_action(self) -> str:
@@ -159,7 +159,7 @@ class SlowQp(VerbsFault):
     action = "slow"
     victim = "completion"
     example: ClassVar[Mapping[str, Any]] = {"delay_ms": 2.0}
-    drawn_over_rdma = 2
+    drawn = 2
     draws = DRAWN_SLOW
 
     def rule_settings(self) -> Mapping[str, object]:
@@ -189,7 +189,7 @@ class AsyncEvent(VerbsFault):
     action = "event"
     victim = "open device"
     example: ClassVar[Mapping[str, Any]] = {"event": "port_err"}
-    drawn_over_rdma = 3
+    drawn = 3
     draws = DRAWN_EVENTS
 
     def rule_settings(self) -> Mapping[str, object]:

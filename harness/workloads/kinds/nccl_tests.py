@@ -72,6 +72,10 @@ class NcclTests(Program):
         return self.cycles * self.foreseen
 
     @property
+    def looks_every(self) -> int:
+        return self.iterations
+
+    @property
     def foreseen(self) -> int:
         """From the second cycle on."""
         return len(self.sizes) * 2 * self.iterations

@@ -157,6 +157,11 @@ class Workload(BaseModel, ABC):
         return self.iterations
 
     @property
+    def looks_every(self) -> int:
+        """Of so many iterations the result of one, the last, is looked at."""
+        return 1
+
+    @property
     def foreseen(self) -> int:
         """The first iteration whose begin is known when it comes, so that a fault can wait for it."""
         return 0
