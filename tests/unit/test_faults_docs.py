@@ -36,8 +36,9 @@ def test_the_tests_that_it_names_are_there() -> None:
 def test_no_bed_is_named_that_cannot_carry_a_kind() -> None:
     found = {kind: beds(example(kind), example(kind, inside=True)) for kind in kinds()}
     rdma = {"async_event", "lost_completion", "qp_error", "slow_qp", "verbs_error"}
+    netem = {"corrupt", "delay", "side_channel_late"}
     assert {kind: names for kind, names in found.items() if names != ["lab", "vm lab", "cluster"]} == {
-        **{kind: ["vm lab", "cluster"] for kind in {"nic_gone", *rdma}},
+        **{kind: ["vm lab", "cluster"] for kind in {"nic_gone", *rdma, *netem}},
         "controller_lost": ["cluster"],
         "rate": ["lab", "cluster"],
     }
