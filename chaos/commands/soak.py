@@ -88,6 +88,7 @@ def soak(**options: Any) -> int:
       r2cc chaos soak --minutes 60 --seed 7 --arm balance
       r2cc chaos soak --minutes 10 --testbed vm
       r2cc chaos soak --minutes 30 --under experiments/gpu/collectives.yaml
+      r2cc chaos soak --minutes 30 --arm balance --under experiments/jobs/nccl_tests_sweep.yaml
       r2cc chaos soak --resume runs/<time>-soak --minutes 10
       r2cc chaos run runs/<time>-soak/replay.yaml
     """

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.build, pytest.mark
 ROOT = Path(__file__).resolve().parents[2]
 CLI = [sys.executable, "-c", "from harness.cli import main; main()", "chaos"]
 SEED = "111"
-"""Its first round takes the carrier of h1's eth1 away, by a link_down among nine faults."""
+"""Its first round takes the carrier of h1's eth1 away, by a link_down among seven faults."""
 
 
 def call(*words: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
