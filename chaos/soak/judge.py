@@ -94,14 +94,15 @@ class Report:
 def failure(lines: Sequence[Line], ranks: int, *, own: bool = False, asked: int | None = None) -> str | None:
     """Why a round failed; None: every rank ended well, in good time, and every byte was right. `own`: of somebody's own
     workload, whose iterations and warm-up may take longer; `asked`: how many it had to do, where it is told that."""
-    return _wrong(lines) or _slow(lines, own=own) or _unfinished(lines, ranks) or _lacking(lines, asked)
+    return wrong(lines) or _slow(lines, own=own) or _unfinished(lines, ranks) or _lacking(lines, asked)
 
 
-def _wrong(lines: Sequence[Line]) -> str | None:
-    wrong = [line for line in lines if line["event"] == "iteration" and line["wrong_elements"]]
-    count = sum(line["wrong_elements"] for line in wrong)
+def wrong(lines: Sequence[Line]) -> str | None:
+    """How many elements were, and where first."""
+    found = [line for line in lines if line["event"] == "iteration" and line["wrong_elements"]]
+    count = sum(line["wrong_elements"] for line in found)
     return (
-        f"{count} wrong elements, first in iteration {wrong[0]['index']} on rank {wrong[0]['rank']}" if wrong else None
+        f"{count} wrong elements, first in iteration {found[0]['index']} on rank {found[0]['rank']}" if found else None
     )
 
 

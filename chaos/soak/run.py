@@ -215,6 +215,7 @@ class Soak:
                 why = error.message
         lines = list(read(path))
         asked = experiment.workload.measured if experiment.workload.foreign else None
+        why = judge.wrong(lines) or why  # a program that found some ends badly, which says less
         return lines, why or judge.failure(lines, len(plan.ranks), own=self._own, asked=asked)
 
     def _status(self, now: str = "") -> str:
