@@ -237,3 +237,18 @@ def test_one_helper_fills_all_nics_of_a_host() -> None:
     steps = fault_of(spec, [*nics, ExampleNic("h2", "eth0", "10.0.0.2", "")], "h1").inject()
     assert [step.on for step in steps if isinstance(step, Start)] == ["h1", "h2"]
     assert [step.text().count("--from") for step in steps] == [4, 1]
+
+
+def test_late_side_channels_of_two_nics_of_a_host_do_not_take_each_other_away() -> None:
+    """The host's other NIC may be late at the same time: each has a table of its own."""
+    one, other = (
+        spec_of_words({"id": "f", "kind": "side_channel_late", "host": "n1", "nic": nic, "at": {"time_s": 1.0},
+                       "duration_s": 1.0, "delay_ms": 2.0})
+        for nic in ("eth0", "eth1")
+    )  # fmt: skip
+    named = [
+        {word for step in fault.inject() for word in step.argv if word.startswith("r2cc_")}  # type: ignore[union-attr]
+        for fault in (fault_of(each, [ExampleNic("n1", each.nic, "10.1.0.1", "")], "n1") for each in (one, other))
+    ]
+    assert [len(each) for each in named] == [1, 1]
+    assert not named[0] & named[1]
