@@ -32,6 +32,8 @@ MARGIN_S = 0.35
 """A NIC is left alone so long after a fault on it: undoing takes some time on a busy machine."""
 SETTLE_S = 3
 FIRST_S = 0.5
+PACE_S = 0.3
+"""No iteration of the bench takes longer on average: what strikes at an iteration comes early rather than never."""
 MOST_CYCLES = 100_000
 
 
@@ -46,8 +48,6 @@ class Shape:
     rdma: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     """What the arm's ranks are told besides."""
-    pace_s: float = 0.15
-    """About how long an iteration takes while things break: some faults strike at an iteration, not at a time."""
     under: Experiment | None = None
     """Somebody's own: its topology, workload and arms are used."""
     cycle_s: float = 0.0
@@ -89,7 +89,7 @@ VM_TRAFFIC: tuple[dict[str, Any], ...] = (
 VM_ENV = {"NCCL_IB_TIMEOUT": "16"}
 """1.9 s of the NIC's own retries: 0.5 s end queue pairs that are well, where other work leaves guests no processor."""
 VM_SHAPES = tuple(
-    Shape(2, 2, 0.02, {"net": "ib", "channels": 2, "chunk_bytes": 8192, "idle_us": 2000, **traffic}, True, VM_ENV, 0.4)
+    Shape(2, 2, 0.02, {"net": "ib", "channels": 2, "chunk_bytes": 8192, "idle_us": 2000, **traffic}, True, VM_ENV)
     for traffic in VM_TRAFFIC
 )
 """One pair of guests with two soft-RoCE NICs each; iterations of a tenth of a second in emulation."""
@@ -143,7 +143,7 @@ class Timeline:
     def _at(self, kind: str, at_s: float) -> dict[str, Any]:
         """What ranks do by themselves they do at an iteration, which is told them at their start."""
         if kinds()[kind].Settings.by_workload:
-            return {"iteration": 1 + int(at_s / self.shape.pace_s)}
+            return {"iteration": iteration_at(at_s)}
         return {"time_s": round(at_s, 4)}
 
     def _words(self, kind: str) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def round_of(seed: int, number: int, *, arm: str, seconds: float, shapes: Sequen
         if end_s is not None and rng.random() < 0.15:
             line.add(end_s + BACK_S + rng.uniform(0, 0.05))
         at_s += rng.uniform(*GAP_S)
-    faults = sorted(line.faults, key=lambda fault: fault.at.time_s or 0.0) + _while_connecting(rng, shape)
+    faults = sorted(line.faults, key=time_of) + _while_connecting(rng, shape)
     return experiment_of(f"soak-{seed}-{number}", shape, faults, arm, seed=rng.randrange(2**31))
 
 
@@ -267,9 +267,19 @@ def lasting(experiment: Experiment, faults: Sequence[FaultSpec]) -> Workload:
     return workload.model_copy(update={"seconds": seconds_of(faults)})
 
 
+def iteration_at(time_s: float) -> int:
+    """One that begins by then."""
+    return 1 + int(time_s / PACE_S)
+
+
+def time_of(fault: FaultSpec) -> float:
+    """When it strikes, at the latest where that is at an iteration, in seconds after the first one began."""
+    return fault.at.time_s or PACE_S * ((fault.at.iteration or 1) - 1)
+
+
 def seconds_of(faults: Sequence[FaultSpec]) -> int:
     """How long the workload has to run for all of them."""
-    ends = [(fault.at.time_s or 0.0) + fault.lasts_s for fault in faults]
+    ends = [time_of(fault) + fault.lasts_s for fault in faults]
     return int(max(ends, default=0.0)) + 1 + SETTLE_S
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from chaos.analysis.rundata import Line
 from chaos.experiment.file import dump
 from chaos.experiment.model import Experiment
-from chaos.faults.spec import FaultSpec
+from chaos.faults.spec import At, FaultSpec
 from chaos.record.journal import Journal, read
 from chaos.record.live import Display
 from chaos.run import runner
@@ -334,14 +334,16 @@ class Counter(Display):
             self._tell(len(self._struck))
 
 
+def _earlier(at: At, time_s: float) -> At:
+    """Then, or at the iteration that begins by then; what strikes while ranks start stays."""
+    if at.iteration is not None:
+        return at.model_copy(update={"iteration": draw.iteration_at(max(0.0, time_s))})
+    return at if at.time_s is None else at.model_copy(update={"time_s": round(time_s, 4)})
+
+
 def reduced(experiment: Experiment, faults: Sequence[FaultSpec]) -> Experiment:
     """The same with some of its faults, begun earlier: what happens between two of them stays the same."""
-    times = [fault.at.time_s for fault in faults if fault.at.time_s is not None]
+    times = [draw.time_of(fault) for fault in faults if fault.at.launch_s is None]
     shift = max(0.0, min(times, default=0.0) - draw.FIRST_S)
-    moved = [
-        fault
-        if fault.at.time_s is None
-        else fault.model_copy(update={"at": fault.at.model_copy(update={"time_s": round(fault.at.time_s - shift, 4)})})
-        for fault in faults
-    ]
+    moved = [fault.model_copy(update={"at": _earlier(fault.at, draw.time_of(fault) - shift)}) for fault in faults]
     return experiment.model_copy(update={"faults": tuple(moved), "workload": draw.lasting(experiment, moved)})

@@ -65,6 +65,18 @@ def test_a_reduced_round_keeps_the_time_between_its_faults() -> None:
     assert loads(dump(smaller), Path("smaller.yaml")) == smaller
 
 
+def test_who_is_late_is_so_earlier_in_a_reduced_round() -> None:
+    rounds = (draw.round_of(1, number, arm="migrate", seconds=40) for number in range(20))
+    late = next(f for each in rounds for f in each.faults if f.kind == "late" and draw.time_of(f) > 20)
+    experiment = draw.round_of(1, 0, arm="migrate", seconds=40)
+    (alone,) = reduced(experiment, [late]).faults
+    assert (alone.at.iteration, reduced(experiment, [late]).workload.seconds < 8) == (2, True)
+    after = next(f for f in experiment.faults if f.at.time_s is not None and f.at.time_s > draw.time_of(late))
+    both = reduced(experiment, [late, after]).faults
+    apart = [draw.time_of(two) - draw.time_of(one) for one, two in ((late, after), both)]
+    assert apart[0] == pytest.approx(apart[1], abs=draw.PACE_S)
+
+
 def journal(**changes: Any) -> list[dict[str, Any]]:
     return [{**line, **changes.get(line["event"], {})} for line in lines("migrate")]
 
