@@ -13,6 +13,7 @@ Op = Literal["allreduce", "stream", "alltoall"]
 Net = Literal["socket", "ib"]
 Schedule = Literal["auto", "ring", "reranked", "chain"]
 Connect = Literal["ahead", "switch"]
+ToldBy = Literal["all", "net"]
 
 EVENT_FILE = "/proc/self/fd/1"
 """The net library writes its lines where the bench writes its own, so that their order is kept."""
@@ -61,6 +62,8 @@ class BenchSpec:
     """(rank, iteration, ms): who enters which iteration how late."""
     schedule: Schedule | None = None
     """An all-reduce that is planned anew whenever NICs come or go; `channels` is then of the ring and of each cycle."""
+    told_by: ToldBy = "all"
+    """How a rank hears of another's end while data moves: also from rank 0, or by its connections alone."""
     connect: Connect = "ahead"
     """When a schedule's connections are made: all at the start, or those of a plan when it begins."""
     pretend: tuple[tuple[int, int, str, int], ...] = ()
@@ -75,7 +78,7 @@ ALWAYS = (
 )  # fmt: skip
 WHERE_ASKED = (
     "corrupt", "corrupt_carrier", "idle_us", "in_a_row", "merge_nics", "plan", "seconds", "nonce", "schedule",
-    "connect", "slow_to_agree",
+    "connect", "slow_to_agree", "told_by",
 )  # fmt: skip
 """Options whose default is not said."""
 

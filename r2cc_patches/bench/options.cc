@@ -40,6 +40,7 @@ using Names = std::array<std::pair<const char*, Enum>, Count>;
 constexpr Names<Op, 3> kOps{{{"allreduce", Op::AllReduce}, {"alltoall", Op::AllToAll}, {"stream", Op::Stream}}};
 constexpr Names<NetKind, 2> kNets{{{"ib", NetKind::Ib}, {"socket", NetKind::Socket}}};
 constexpr Names<Connect, 2> kConnects{{{"ahead", Connect::Ahead}, {"switch", Connect::Switch}}};
+constexpr Names<ToldBy, 2> kToldBy{{{"all", ToldBy::All}, {"net", ToldBy::Net}}};
 constexpr Names<planner::Schedule, 4> kSchedules{{{"auto", planner::Schedule::Auto},
                                                   {"chain", planner::Schedule::Chain},
                                                   {"reranked", planner::Schedule::Reranked},
@@ -136,6 +137,7 @@ std::map<std::string, Setter> makeSetters() {
       {"--plan", text(&Options::planFile)},
       {"--schedule", oneOf(&Options::schedule, kSchedules)},
       {"--connect", oneOf(&Options::connect, kConnects)},
+      {"--told-by", oneOf(&Options::toldBy, kToldBy)},
       {"--pretend", parts("RANK:ITERATION:NIC:PERCENT",
                           [](Options& o, const Parts& p) {
                             o.pretended.push_back({p.rank(), p.iteration(), p.text(2), p.number(3, "percent", 0, 100)});
@@ -241,6 +243,8 @@ std::string usageText() {
   --timeout-s N                    give up after so long without any progress (120)
   --idle-us N                      sleep when nothing moved; 0 spins as NCCL does (200)
   --seconds N                      end after so many seconds, if --iterations are not done before (0: never)
+  --told-by all|net                while data moves a rank hears of another's end also from rank 0 (all), or by its
+                                   connections alone (net)
   --late RANK:ITERATION:MS         that rank enters that iteration late; may be given several times
   --corrupt-carrier RANK:NIC:N     self-test: flip one bit once that NIC has lost its carrier N times
   --pretend RANK:ITERATION:NIC:PERCENT  self-test: what that rank says of its NIC from that iteration on

@@ -51,6 +51,9 @@ struct SlowToAgree {
 // when it begins.
 enum class Connect { Ahead, Switch };
 
+// How a rank learns of another's end while data moves: also over its connection to rank 0, or by the net alone.
+enum class ToldBy { All, Net };
+
 struct Options {
   int rank = -1;
   int ranks = 0;
@@ -77,6 +80,7 @@ struct Options {
   std::optional<planner::Plan> plan;          // of an all-reduce: its parts; none: one ring over all
   std::optional<planner::Schedule> schedule;  // of an all-reduce: planned anew whenever NICs come or go
   Connect connect = Connect::Ahead;
+  ToldBy toldBy = ToldBy::All;
   std::vector<Pretence> pretended;
   SlowToAgree slowToAgree;
   std::string library;  // empty: libr2cc_net.so beside the executable

@@ -58,6 +58,10 @@ def test_what_emulated_machines_and_merged_nics_need() -> None:
     assert command(BenchSpec(idle_us=2000, merge_nics=2)) == [*GOLDEN.split(), "--idle-us", "2000", "--merge-nics", "2"]
 
 
+def test_ranks_that_only_the_net_tells() -> None:
+    assert command(BenchSpec(told_by="net")) == [*GOLDEN.split(), "--told-by", "net"]
+
+
 def test_all_reduces_in_a_row() -> None:
     assert command(BenchSpec(in_a_row=16)) == [*GOLDEN.split(), "--in-a-row", "16"]
 

@@ -27,6 +27,8 @@ class Bench(Workload):
     """All-reduces of an iteration, one after the other; `bytes` are those of one."""
     idle_us: Annotated[StrictInt, Field(ge=0, le=100_000)] = 200
     """How long a rank sleeps when nothing moved; longer for emulated machines."""
+    told_by: Literal["all", "net"] = "all"
+    """How a rank hears of another's end while data moves: also from rank 0 of the bench, or by the net alone."""
     corrupt_carrier: Annotated[StrictStr, Field(pattern=r"^\d+:[^:/]+:[1-9]\d*$")] | None = None
     """Self-test of tools: RANK:NIC:LOSSES flips one bit once that NIC has lost its carrier so often."""
 

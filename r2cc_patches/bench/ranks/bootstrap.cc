@@ -160,6 +160,11 @@ bool Bootstrap::pump(int timeoutMs, int extraFd) {
   return polled[0].revents != 0;
 }
 
+bool Bootstrap::readable(int fd, int timeoutMs) {
+  pollfd polled{fd, POLLIN, 0};
+  return poll(&polled, 1, timeoutMs) > 0;
+}
+
 void Bootstrap::readLink(int rank, ControlLink& link) {
   bool open = false;
   try {
@@ -222,7 +227,8 @@ std::vector<std::string> Bootstrap::allGather(const std::string& mine) {
 void Bootstrap::waitFor(int fd, const std::function<uint64_t()>& progress) {
   uint64_t seen = progress();
   uint64_t seenNs = nowNs();
-  while (!pump(kTickMs, fd)) {
+  const bool hears = options_.toldBy == ToldBy::All;
+  while (!(hears ? pump(kTickMs, fd) : readable(fd, kTickMs))) {
     const uint64_t current = progress();
     const uint64_t now = nowNs();
     if (current != seen) {

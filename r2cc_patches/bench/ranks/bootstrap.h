@@ -25,7 +25,8 @@ class Bootstrap {
   std::vector<std::string> allGather(const std::string& mine);
   void barrier() { (void)allGather(""); }
 
-  // Waits until `fd` is readable while watching the other ranks. `progress` must change at least every --timeout-s.
+  // Waits until `fd` is readable while watching the other ranks, but with --told-by net. `progress` must change at
+  // least every --timeout-s.
   void waitFor(int fd, const std::function<uint64_t()>& progress);
 
   // Tells the others why this rank ends. Never throws: it is the last thing a rank does.
@@ -49,6 +50,7 @@ class Bootstrap {
   void refuse(Pending& stranger, const std::string& why);
   std::string missingRanks() const;
 
+  static bool readable(int fd, int timeoutMs);
   // Reads what has come; true if `extraFd` is readable. Throws when a rank has ended.
   bool pump(int timeoutMs, int extraFd);
   void readLink(int rank, ControlLink& link);

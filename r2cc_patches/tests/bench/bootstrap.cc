@@ -1,4 +1,6 @@
 // Meeting, gathering, and ending together, with strangers at the door.
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -227,4 +229,26 @@ TEST(the_root_address_must_be_numeric) {
   Options named = optionsOf(0, 2, 1);
   named.rootAddress = "some.host";
   CHECK(THROWN(UsageError, Bootstrap{named}).find("some.host") != std::string::npos);
+}
+
+TEST(while_data_moves_the_net_alone_may_tell) {
+  for (const ToldBy by : {ToldBy::All, ToldBy::Net}) {
+    const uint16_t port = freePort();
+    const auto made = [port, by](int rank) {
+      Options options = optionsOf(rank, 2, port);
+      options.toldBy = by;
+      options.timeoutS = 2;
+      return Bootstrap(options);
+    };
+    auto gone = std::async(std::launch::async, [&] { made(1).barrier(); });  // its connection closes then
+    Bootstrap root = made(0);
+    root.barrier();
+    gone.get();
+    int never[2];
+    CHECK_EQ(pipe(never), 0);
+    const std::string told = THROWN(TransportError, root.waitFor(never[0], [] { return 0; }));
+    CHECK(told.find(by == ToldBy::All ? "rank 1 died" : "no progress for 2 s") != std::string::npos);
+    CHECK(THROWN(TransportError, root.barrier()).find("rank 1 died") != std::string::npos);
+    (void)close(never[0]), (void)close(never[1]);
+  }
 }
