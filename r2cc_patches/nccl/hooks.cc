@@ -7,6 +7,7 @@
 #include "announce.h"
 #include "base/process_life.h"
 #include "debug.h"
+#include "net/r2cc_net.h"
 #include "peer_terms.h"
 #include "schedules.h"
 
@@ -75,6 +76,8 @@ void r2ccCommFree(struct ncclComm* comm) {
   // In a forked child its threads are not there, and its locks may be held for ever: it is left as it is.
   if (!r2cc::inChild()) delete of(comm);
   comm->r2cc = nullptr;
+  // Its connections may have nothing left to do, as those of a rank that ends well.
+  if (comm->abortFlag != nullptr && __atomic_load_n(comm->abortFlag, __ATOMIC_ACQUIRE) != 0) r2ccNetAborts();
 }
 
 ncclResult_t r2ccGroupEnter(struct ncclComm* comm, bool* needConnect) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "base/clock.h"
 #include "data/recv_connection.h"
 #include "data/send_connection.h"
 #include "paths/streams.h"
@@ -33,7 +34,8 @@ class Connections {
   bool anyLingers() const;
   /// One of these has what NCCL would have waited for.
   bool anyOwesLent() const;
-  /// NCCL gave up messages of a connection just now: it aborts, and its user waits for that.
+  /// NCCL gave up messages of a connection just now, or said so: it aborts, and its user waits for that.
+  void abort() { brokenOffNs_ = runNs(); }
   bool aborts(int64_t now) const { return now - brokenOffNs_ < kAbortNs; }
   /// Connects that NCCL no longer asks for, and processes that nothing connects us with any more.
   void tick(int64_t now);

@@ -114,6 +114,11 @@ void Engine::reportEnd(uint64_t strangers) {
   add("dropped_by_kernel", unread);
 }
 
+void Engine::abort() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  connections_.abort();
+}
+
 void Engine::flushAtExit() {
   const int64_t end = nowNs() + Scribe::kPatienceNs;
   (void)log_.flush(Scribe::kPatienceNs);

@@ -316,6 +316,12 @@ void NetProcess::atEnd() {
   engine_->flushAtExit();
 }
 
+void NetProcess::abort() {
+  if (inChild()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (engine_ != nullptr) engine_->abort();
+}
+
 void NetProcess::expectGpuMemory(int type, size_t size) {
   if (lastResort_ != nullptr && type == NCCL_PTR_CUDA) lastResort_->expect(size);
 }

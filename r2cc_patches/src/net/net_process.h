@@ -38,6 +38,7 @@ class NetProcess {
   /// Says which net is in use, or was last, and how many connections it has.
   void sayInPath();
   void expectGpuMemory(int type, size_t size);
+  void abort();
   void warn(const std::string& text) const;
   void info(const std::string& text) const;
 

@@ -132,6 +132,26 @@ TEST(net_abort_while_connecting) {
   }
 }
 
+/// All that it asked for is done, and the peer's word that all came is lost: as at a good end, which waits. Where NCCL
+/// says that it aborts, it does not.
+TEST(net_abort_of_a_rank_with_nothing_left) {
+  for (const bool told : {false, true}) {
+    Rig rig(options(Kind::Kept, 2));
+    rig.loseType(Type::Ack, true);
+    const Stream& s = rig.stream(0, 1, 0, 20);
+    rig.start();
+    CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == 20 && rig.delivered() == 20; }));
+    rig.stop();
+    const int64_t start = nowNs();
+    s.sender->close();
+    if (told) rig.engine(0).abort();
+    rig.endEngine(0);
+    const int64_t took = nowNs() - start;
+    CHECK(told ? took < abortLimitNs() : took >= msToNs(2000));
+    CHECK_EQ(s.receiver->wrong(), "");
+  }
+}
+
 /// A lane may break before the receiver's Bye is here: that is no failure of a healthy job.
 TEST(net_a_lane_that_breaks_at_the_end_is_no_failover) {
   for (const bool ends : {true, false}) {
