@@ -103,6 +103,8 @@ bool setFlag(Options& o, const std::string& word) {
     o.help = true;
   } else if (word == "--close" || word == "--no-close") {
     o.close = word == "--close";
+  } else if (word == "--close-failed") {
+    o.closeFailed = true;
   } else if (word == "--test-thread") {
     o.testThread = true;
   } else if (word == "--vary") {
@@ -148,6 +150,7 @@ Plays NCCL on the net's table: init, devices, listen or connect and accept, regM
   --connect-s N        to be connected (20)
   --give-up-s N        of silence that end the run with code 4 (15)
   --no-close           leave with everything open
+  --close-failed       after an error close all the same, as where NCCL's user aborts
   --keep-ms N          close the connections, and the net so much later (0), as where another communicator goes on
   --ask-ms N           a receiver asks for nothing until so long after connecting, but for --ask-first N messages (0)
   --fork-at MS         after the first message; the child waits --child-ms N (0), then calls exit(0)

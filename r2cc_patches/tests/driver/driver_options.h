@@ -29,6 +29,7 @@ struct Options {
   uint64_t connectSeconds = 20;
   uint64_t giveUpSeconds = 15;
   bool close = true;
+  bool closeFailed = false;  // an error ends nothing before all is closed, as where NCCL's user aborts
   bool testThread = false;
   uint64_t forkAtMs = kNever;
   uint64_t childMs = 0;

@@ -27,11 +27,15 @@ JsonObject line(const char* event) {
   return out;
 }
 
-// Ends at once: what the library does at the end of a process that failed is not what is looked at.
-[[noreturn]] void fail(const LineWriter& out, const char* event, const std::string& why, int code) {
+void say(const LineWriter& out, const char* event, const std::string& why) {
   std::fprintf(stderr, "net_driver: %s\n", why.c_str());
   out.write(line(event).text("why", why).str());
-  _exit(code);
+}
+
+void close(Driver& driver, const LineWriter& out) {
+  const uint64_t start = r2cc::bench::nowNs();
+  driver.close();
+  out.write(line("closed").real("ms", static_cast<double>(r2cc::bench::nowNs() - start) / 1e6).str());
 }
 
 int leave(Leave how, int code) {
@@ -52,6 +56,7 @@ int leave(Leave how, int code) {
 }
 
 int play(const Options& options, const LineWriter& out) {
+  Driver* driver = nullptr;
   try {
     for (int round = 1; round < options.rounds; round++) {
       Driver earlier(options, out);
@@ -59,19 +64,18 @@ int play(const Options& options, const LineWriter& out) {
       earlier.close();
     }
     // Never deleted: what is not closed must be as open as in a process that does not close its communicators.
-    auto* const driver = new Driver(options, out);
+    driver = new Driver(options, out);
     const bool exact = driver->run();
     if (options.testThread) std::thread([driver] { driver->testForEver(); }).detach();
-    if (options.close && !options.testThread) {
-      const uint64_t start = r2cc::bench::nowNs();
-      driver->close();
-      out.write(line("closed").real("ms", static_cast<double>(r2cc::bench::nowNs() - start) / 1e6).str());
-    }
+    if (options.close && !options.testThread) close(*driver, out);
     return leave(options.leave, exact ? options.exitCode : kWrong);
   } catch (const Silence& silence) {
-    fail(out, "silence", silence.what(), kSilent);
+    say(out, "silence", silence.what());
+    _exit(kSilent);
   } catch (const std::exception& error) {
-    fail(out, "error", error.what(), kFailed);
+    say(out, "error", error.what());
+    if (options.closeFailed && driver != nullptr) close(*driver, out);
+    _exit(kFailed);  // at once: what the library does at the end of a process that failed is not what is looked at
   }
 }
 

@@ -6,6 +6,7 @@ import time
 from functools import partial
 
 from netcases.bed import DATA, HOSTS, MANAGEMENT
+from netcases.one_nic import reset_busiest
 from netcases.play import NET_FAILED, Both, Case, Ended, Outcome, Shape, Stage, made, outcome
 from netcases.waited import too_long
 
@@ -15,6 +16,7 @@ which of the two is what `net_a_process_that_ends_is_told_by_its_lanes_and_ports
 ABORT_MS = 1500
 """500 is the aim (`closed_ms` is the record); 2000 is what is waited for where nothing says that it is an abort."""
 ALL = (*DATA, MANAGEMENT)
+OVER = ("closed", "failed")
 
 
 def killed(
@@ -56,18 +58,41 @@ def killed(
     return Outcome(seen, problems, {"told_ms": [round(ms, 1) for ms in told], "messages": end.last["done"]})
 
 
-def aborted(stage: Stage, *, cut: tuple[str, ...] = (), matches: tuple[str, ...] = ()) -> Outcome:
-    """Both ends close everything in the middle, shortly after NICs were cut and what matches was lost."""
+def aborted(
+    stage: Stage,
+    *,
+    state: str,
+    cut: tuple[str, ...] = (),
+    matches: tuple[str, ...] = (),
+    reset: bool = False,
+) -> Outcome:
+    """Both ends close everything in the middle, shortly after NICs were cut and what matches was lost. `reset`: there
+    is one NIC, and its connection is reset then. `state`: where the sender is by then."""
+    env = {"NCCL_SOCKET_IFNAME": DATA[0]} if reset else {}
     with made() as bed:
-        pair = stage.pair(bed, "--seconds", 20, "--leave-at", 900)
+        pair = stage.pair(bed, "--seconds", 20, "--leave-at", 900, "--close-failed", env=env)
         if pair.connected():
             pair.at(0.5, lambda: None)
             for match in matches:
                 bed.lose(match, ALL)
             for nic in cut:
                 bed.cut(nic)
+            if reset:
+                reset_busiest(bed, HOSTS[1])
         both = pair.end()
-    return outcome(both, _aborts(both), closed_ms=[_closed_ms(end) for end in both.ends])
+    states = [line["state"] for line in both.sender.of("path") if line["state"] not in OVER]
+    problems = [f"the sender was {states[-1:]}, not {state}"] if states[-1:] != [state] else []
+    return outcome(both, problems + _aborts(both), closed_ms=[_closed_ms(end) for end in both.ends])
+
+
+def aborted_early(stage: Stage, *, match: str) -> Outcome:
+    """Both ends give up after a second in which they could not connect, as what matches was lost from the start."""
+    with made() as bed:
+        bed.lose(match, ALL)
+        pair = stage.pair(bed, "--seconds", 20, "--connect-s", 1, "--close-failed")
+        both = pair.end()
+    problems = ["they connected"] if any(end.of("connected") for end in both.ends) else []
+    return outcome(both, problems + _aborts(both), closed_ms=[_closed_ms(end) for end in both.ends])
 
 
 def _closed_ms(end: Ended) -> float:
@@ -80,7 +105,7 @@ def _aborts(both: Both) -> list[str]:
     for name, end in zip(HOSTS, both.ends, strict=True):
         found += [f"{name}: {end.seen()}"] if end.exit_code not in (0, NET_FAILED) else []
         found += [f"{name}: {end.last['bad']} wrong"] if end.last["bad"] else []
-        if end.exit_code == 0 and not 0 <= _closed_ms(end) <= ABORT_MS:
+        if not 0 <= _closed_ms(end) <= ABORT_MS:
             what, over_ms = f"{name} took {_closed_ms(end):.0f} ms to close", _closed_ms(end) - ABORT_MS
             found.append(too_long(what, over_ms, end.waited_ms) if over_ms > 0 else what)
     return found
@@ -122,12 +147,29 @@ CASES = [
         for name, shape, modes in (("hole", Shape.RAILS, (1, 2)), ("hole-subnet", Shape.ONE_SUBNET, (1,)))
         for who in ("sender", "receiver")
     ),
-    Case("abort-active", "both ends close in the middle", _SOON, aborted),
-    Case("abort-holding", "the same 0.4 s after both NICs were cut", _SOON, partial(aborted, cut=DATA)),
+    Case("abort-active", "both ends close in the middle", _SOON, partial(aborted, state="active")),
     Case(
-        "abort-frozen",
+        "abort-holding", "the same 0.4 s after both NICs were cut", _SOON, partial(aborted, state="holding", cut=DATA)
+    ),
+    Case(
+        "abort-exchanging",
         "the same after NIC 0 was cut and UDP and new connections are lost",
         _SOON,
-        partial(aborted, cut=("eth0",), matches=(UDP, NEW)),
+        partial(aborted, state="exchanging", cut=("eth0",), matches=(UDP, NEW)),
+    ),
+    Case(
+        "abort-frozen",
+        "one NIC; the same after its connection was reset and new ones are lost",
+        _SOON,
+        partial(aborted, state="frozen", matches=(NEW,), reset=True),
+    ),
+    *(
+        Case(
+            f"abort-connecting{name}",
+            f"both give up connecting: {what} lost",
+            _SOON,
+            partial(aborted_early, match=match),
+        )
+        for name, what, match in (("", "new TCP connections are", NEW), ("-dark", "everything is", ""))
     ),
 ]

@@ -24,7 +24,7 @@ def reset(stage: Stage, *, at: str) -> Outcome:
         pair = stage.pair(bed, "--seconds", SECONDS, env={"NCCL_SOCKET_IFNAME": NIC})
         if pair.connected():
             for n in range(RESETS if stage.ours else 1):  # stock has no connection left then
-                pair.at(0.5 + n * EVERY_S, partial(_reset, bed, at))
+                pair.at(0.5 + n * EVERY_S, partial(reset_busiest, bed, at))
                 if stage.ours:  # else the next one would meet the connection that is just being replaced
                     pair.sender.wait_for("path", of={"state": "active", "epoch": n + 2})
         both = pair.end()
@@ -36,7 +36,7 @@ def reset(stage: Stage, *, at: str) -> Outcome:
     return outcome(both, problems, still_ms=still, lane_and_count_ms=stages)
 
 
-def _reset(bed: Bed, at: str) -> None:
+def reset_busiest(bed: Bed, at: str) -> None:
     port = bed.busiest_port()
     bed.lose(f"tcp {'sport' if at == 'h1' else 'dport'} {port}", (NIC,), (at,), "reject with tcp reset")
 
