@@ -11,11 +11,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import many_hosts
 import net_cases
+import one_nic_reset
 from click.testing import CliRunner
 from plan_runs import Run
 from project_times import command_s
 from project_times import main as project_times
 
+from chaos.analysis.rundata import Span, read_run
 from harness.errors import BuildError, InfraError
 from harness.hosts import LocalHost
 
@@ -49,3 +51,17 @@ def test_the_time_of_what_fails_is_no_figure() -> None:
     assert CliRunner().invoke(project_times, ["--parts", "build,none"]).exit_code == 2
     with pytest.raises(InfraError, match="r2cc deploy ended with 2"):
         many_hosts.took_s(LocalHost(), "deploy", "--inventory", "/nowhere.yaml")
+
+
+def _path(at_ms: float, state: str, direction: str = "send") -> dict[str, object]:
+    place = {"host": "h0", "peer": "10.1.0.2", "connection": 2, "nic": "eth0"}
+    return {"event": "path", "t_ns": round(at_ms * 1e6), "state": state, "direction": direction, **place}
+
+
+def test_a_reset_counts_from_the_senders_error_to_what_it_sends_again() -> None:
+    lines = [_path(1, "frozen", "recv"), _path(1, "active"), _path(10, "frozen"), _path(12, "exchanging")]
+    lines += [_path(14, "frozen"), _path(15.5, "active"), _path(30, "active"), _path(40, "frozen")]
+    data = read_run(lines)
+    assert one_nic_reset.again(data) == [(10_000_000, 5.5)], "an end that stays frozen is none"
+    struck = [Span(9_000_000, 9_500_000)]
+    assert one_nic_reset.stood(data, struck) == [], "nothing was delivered, so there is no stall, which is not 0"
