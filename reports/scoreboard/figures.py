@@ -143,7 +143,7 @@ def _of_arm(arm: Mapping[str, Any]) -> Iterator[Found]:
 
 def _of_fault(fault: Mapping[str, Any], healthy_ms: float | None) -> Iterator[tuple[str, float | None, str]]:
     """(name, value, unit): times, and two of them over a healthy iteration's."""
-    for name in ("stall_ms", "longest_ms", "degraded_ms", "return_ms", "beyond_ms"):
+    for name in ("detect_ms", "stall_ms", "longest_ms", "degraded_ms", "return_ms", "beyond_ms"):
         yield name, fault[name], "ms"
     for name in ("longest", "degraded"):
         took = fault[f"{name}_ms"]

@@ -128,6 +128,9 @@ def test_what_is_judged_over_all_repeats_and_ratios_are_figures() -> None:
     (fault,) = [arm["runs"][0] for arm in report["arms"] if arm["name"] == "stock"]
     ratio = next(each for name, each in found.items() if name.startswith("stock: fault") and "longest of" in name)
     assert ratio.value == pytest.approx(fault["faults"][0]["longest_ms"] / fault["healthy_ms"]["median"])
+    balance = next(arm["runs"][0]["faults"][0] for arm in report["arms"] if arm["name"] == "balance")
+    known = next(each for name, each in found.items() if name.startswith("balance: fault") and "detect_ms" in name)
+    assert known.value == balance["detect_ms"] is not None
 
 
 def test_only_an_arm_that_is_expected_to_hold_has_aims() -> None:
