@@ -77,7 +77,7 @@ def test_how_often_a_kind_is_drawn() -> None:
     }  # fmt: skip
     assert draw.weights(SOCKETS) == usual
     del usual["rate"], usual["socket_error"]
-    more = {"verbs_error": 4, "lost_completion": 2, "slow_qp": 2, "async_event": 3, "qp_error": 2, "nic_gone": 1}
+    more = {"verbs_error": 4, "lost_completion": 2, "slow_qp": 2, "async_event": 3, "qp_error": 2}
     more |= {"corrupt": 2, "delay": 2, "side_channel_late": 1, "address_removed": 4}
     assert draw.weights(GUESTS) == usual | more
 
@@ -91,7 +91,7 @@ def test_every_kind_that_a_bed_carries_is_drawn_there_or_says_why_not(shape: dra
     here = {name for name in ours if draw.carried(name, shape.bed)}
     assert drawn <= here, "what the bed cannot carry is not drawn"
     assert [name for name in here - drawn if not ours[name].undrawn] == []
-    assert here - drawn == ({"kill"} if shape is SOCKETS else {"kill", "socket_error"})
+    assert here - drawn == ({"kill"} if shape is SOCKETS else {"kill", "socket_error", "nic_gone"})
 
 
 def test_what_is_drawn_can_be_undone_and_ends() -> None:

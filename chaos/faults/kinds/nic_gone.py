@@ -75,7 +75,7 @@ class NicGone(HostFault):
     privilege = "root"
     features = ("pci",)
     confirm_s = 10.0
-    drawn = 1
+    undrawn = "a guest's kernel lets no soft-RoCE NIC go before the ranks that have its device open end: not bounded"
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
         known = {host: parse(answer) for host, answer in zip(self.by_host, answers, strict=True)}
