@@ -26,6 +26,22 @@ def test_what_is_missing_is_one_line(program: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("name", "lacked"), [("torchft_replicas", "torchft"), ("in_process", "nvidia_resiliency_ext")])
+def test_what_is_missing_beside_torch_is_one_line(name: str, lacked: str) -> None:
+    code = """
+import runpy, sys
+from unittest.mock import MagicMock
+sys.modules.update({"torch": MagicMock(), "torch.distributed": MagicMock(), sys.argv[2]: None})
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+    words = [sys.executable, "-c", code, str(JOBS / "recovery" / f"{name}.py"), lacked]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{name}.py needs torch and {lacked.replace('_', '-')}: ")
+    assert done.stderr.endswith(f"this Python has no {lacked}\n")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def needed(program: Path) -> list[str]:
     """Whole names of the modules that it imports at its top, but Python's own and those beside it."""
     found = []

@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
 
 STATE: dict[str, int] = {"step": 0}
 """What outlives a restart; a real job keeps its model and optimizer here, or loads a checkpoint."""
-LIMIT = datetime.timedelta(seconds=60)
+STORE_LIMIT = datetime.timedelta(seconds=60)
 
 
 class HasCarrier(inprocess.health_check.HealthCheck):
@@ -57,7 +57,7 @@ def train(args: argparse.Namespace) -> int:
     if not args.cpu:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         torch.cuda.set_device(device)
-    dist.init_process_group("gloo" if args.cpu else "nccl", timeout=LIMIT)
+    dist.init_process_group("gloo" if args.cpu else "nccl", timeout=datetime.timedelta(seconds=args.limit_s))
     first = torch.tensor([STATE["step"]], device=device)
     dist.all_reduce(first, dist.ReduceOp.MIN)
     places = torch.arange(args.mib << 18, device=device, dtype=torch.int64)
@@ -80,13 +80,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--mib", type=int, default=16, help="size of one all-reduce")
+    parser.add_argument("--limit-s", type=float, default=60.0, help="of a collective: longer than R2CC_HOLD_MS")
     parser.add_argument("--nics", default="", help="the host's data NICs, separated by commas: eth0,eth1")
     parser.add_argument("--cpu", action="store_true", help="gloo instead of NCCL, for a test without GPUs")
     parser.add_argument("--leave", metavar="RANK:STEP", help="that rank's process dies there")
     args = parser.parse_args()
     os.environ["STARTED_WITH"] = os.environ["WORLD_SIZE"]
     wrapper = inprocess.Wrapper(  # its store beside that of the process group
-        store_kwargs={"port": int(os.environ["MASTER_PORT"]) + 1, "timeout": LIMIT},
+        store_kwargs={"port": int(os.environ["MASTER_PORT"]) + 1, "timeout": STORE_LIMIT},
         initialize=inprocess.initialize.RetryController(max_iterations=4),
         health_check=HasCarrier(tuple(filter(None, args.nics.split(",")))),
         heartbeat_interval=datetime.timedelta(seconds=1),
