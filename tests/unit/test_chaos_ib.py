@@ -88,6 +88,7 @@ def test_the_faults_are_shipped_with_their_arms() -> None:
         "link_down_receiver": ["link_down"],
         "link_down_sender": ["link_down"],
         "one_nic_qp_error": ["qp_error"],
+        "one_nic_verbs_error": ["verbs_error"],
         "process_killed": ["kill"],
     }
     few = {"healthy": ["stock", "migrate", "balance"], "one_nic_qp_error": ["migrate", "balance"]}
