@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import pytest
@@ -163,8 +164,9 @@ def nccl_us(nodes: tuple[Node, ...], cycles: tuple[tuple[int, ...], ...]) -> flo
 
 
 def test_one_nic_more_is_hardly_ever_slower_as_nccl_asks() -> None:
-    """Where lines lie is a local search, and a channel at home on the NIC that is back leaves the others. So this is no
-    law: the same 200 cases each time, of which few are more than the margin slower (10.4 % was the furthest found)."""
+    """A channel at home on the NIC that is back leaves the others, and nothing can keep it from that. So this is no
+    law: the same 200 cases each time (11.8 % was the furthest found in 2,500 others, of which three were slower by more
+    than the margin)."""
     random, ratios = Random(7), []
     while len(ratios) < 200:
         nics = random.randint(2, 4)
@@ -176,8 +178,51 @@ def test_one_nic_more_is_hardly_ever_slower_as_nccl_asks() -> None:
         orders = [random.sample(range(len(nodes)), len(nodes)) for _ in range(min(3, len(nodes) - 1))]
         cycles = tuple(tuple(rank for node in order for rank in nodes[node].ranks) for order in orders)
         ratios.append(nccl_us(one_more(nodes, random), cycles) / nccl_us(nodes, cycles))
-    assert sum(ratio > 1.02 for ratio in ratios) <= 2
-    assert max(ratios) <= 1.05
+    assert max(ratios) <= 1.02
+
+
+Left = tuple[tuple[float, ...], ...]
+CYCLES = {
+    3: ((0, 1, 2), (0, 2, 1)),
+    4: ((0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 1, 2)),
+    5: ((0, 1, 2, 3, 4), (0, 2, 4, 1, 3), (0, 3, 1, 4, 2)),
+}
+
+
+def with_one_more(left: Left) -> Iterator[Left]:
+    for node, nics in enumerate(left):
+        for nic, capacity in enumerate(nics):
+            if capacity == 0:
+                yield (*left[:node], (*nics[:nic], 1.0, *nics[nic + 1 :]), *left[node + 1 :])
+
+
+def slower_by_one_more(nodes: int, nics: int, most_lost: int) -> dict[tuple[Left, Left], float]:
+    """Of every way in which up to so many NICs can be lost, and every one of these that comes back: what is slower by
+    more than the margin."""
+    each = [left for left in product((0.0, 1.0), repeat=nics) if any(left)]
+    us: dict[Left, float] = {
+        left: nccl_us(nodes_of([list(of) for of in left]), CYCLES[nodes])
+        for left in product(each, repeat=nodes)
+        if sum(nic == 0 for of in left for nic in of) <= most_lost
+    }
+    steps = ((left, more) for left in us for more in with_one_more(left))
+    return {(left, more): us[more] / us[left] for left, more in steps if us[more] > us[left] * 1.02}
+
+
+@pytest.mark.parametrize(("nodes", "nics", "most_lost"), [(3, 2, 3), (3, 3, 6), (4, 2, 4), (5, 2, 5), (3, 4, 3)])
+def test_no_nic_more_makes_a_small_cluster_slower_as_nccl_asks(nodes: int, nics: int, most_lost: int) -> None:
+    """All cases there are, not drawn ones."""
+    assert slower_by_one_more(nodes, nics, most_lost) == {}
+
+
+def test_of_four_nodes_those_are_slower_that_pair_by_what_they_lost() -> None:
+    """All that is left of 4 nodes of 3 NICs that lost up to four: two nodes lost one NIC, two another one, and one of
+    the four gets its own back. Its channels go home then, where the other's of its pair cannot. All ways in which
+    chains and rings can lie on the channels were tried, in another program: none is less than 6.6 % slower."""
+    slower = slower_by_one_more(4, 3, 4)
+    for (left, _), ratio in slower.items():
+        assert all(left.count(of) == 2 and sum(of) == 2 for of in left) and ratio <= 1.12
+    assert len(slower) == 16
 
 
 @pytest.mark.parametrize(

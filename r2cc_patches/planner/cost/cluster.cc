@@ -138,6 +138,12 @@ bool Cluster::picky(int node) const {
   return std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) { return nic.capacity != nics.front().capacity; });
 }
 
+int Cluster::pickyNodes() const {
+  int count = 0;
+  for (int node = 0; node < nodes(); node++) count += picky(node) ? 1 : 0;
+  return count;
+}
+
 bool Cluster::getAlong(int a, int b) const {
   return between(a, b) >= std::min(bandwidth(a), bandwidth(b)) * (1 - kSame);
 }

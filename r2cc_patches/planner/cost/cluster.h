@@ -43,6 +43,7 @@ class Cluster {
   bool alike() const;
   /// Some of its NICs lost more than others: whoever talks to it must use the others more.
   bool picky(int node) const;
+  int pickyNodes() const;
 
   /// What two neighbours can exchange over the rails that both still have. 0: none in common.
   double between(int a, int b) const;

@@ -9,12 +9,6 @@ namespace {
 constexpr size_t kMostVaried = 64;  // NICs: twice as many take four times as long, and each counts half as much
 constexpr size_t kMostSlower = 3;
 
-int pickyNodes(const Cluster& cluster) {
-  int count = 0;
-  for (int node = 0; node < cluster.nodes(); node++) count += cluster.picky(node) ? 1 : 0;
-  return count;
-}
-
 /// Nothing, and what slower NICs have left: the next ones, as each takes another search.
 std::set<double> lessThan(const Request& request, double capacity) {
   if (capacity <= 0) return {};
@@ -43,7 +37,7 @@ size_t nicsOf(const Request& request) {
 }  // namespace
 
 void withLess(const Request& request, const Cluster& cluster, const std::function<void(const Request&)>& visit) {
-  if (nicsOf(request) > kMostVaried || pickyNodes(cluster) < 2) return;
+  if (nicsOf(request) > kMostVaried || cluster.pickyNodes() < 2) return;
   Request less = request;
   for (Node& node : less.nodes) {
     for (Nic& nic : node.nics) {

@@ -11,7 +11,10 @@ namespace {
 
 constexpr size_t kMostPlaced = 32;     // nodes; one of more carries so little of the whole that placing gains nothing
 constexpr int kStarts = 12;            // drawn choices that are made better, beside the given one
-constexpr size_t kMostWork = 2 << 20;  // sums of one NIC's time, for each start
+constexpr int kKicks = 300;            // of the best one: some of its channels are drawn anew
+constexpr size_t kMostKicked = 3;      // channels
+constexpr size_t kMostWork = 1 << 20;  // sums of one NIC's time, for each start
+constexpr size_t kMostKickWork = 6 * kMostWork;  // for all kicks together
 constexpr double kLess = 1 - 1e-9;
 constexpr double kLeastUsed = 1e-6;  // less is what sums leave of nothing
 
@@ -20,6 +23,7 @@ struct Cutting {
   std::vector<int> heads;  // by channel: where it is cut; as many as there are nodes: it is a ring
   Rails::Loads sum;        // of the channels, each connection as if it carried all
   double used = 0;         // of the message, if each connection carried all
+  size_t busiest = 0;      // of the sums, with NCCL's own rings
 };
 
 /// How good a choice is: the busiest NIC's time, and of equals the one with fewer NICs that are about as busy.
@@ -40,6 +44,7 @@ class Placer {
         cuts_(cuts),
         rails_(nodes),
         rings_(rails_.none()),
+        none_(rails_.none()),
         share_(1 - cuts.ringShare),
         ofRing_(1 / ringLoad),
         withRings_(lines == Lines::CutsAndRings),
@@ -80,13 +85,17 @@ class Placer {
         set(best, cut.cycle * homes_.size() + which, static_cast<int>(cut.head));
       }
     }
-    better(best);
+    better(best, kMostWork);
     uint64_t state = 1;
     for (int start = 0; start < kStarts; start++) {
-      Cutting other = drawn(state);
-      better(other);
+      // Of every third start few channels are used, of the first none: what all of them together carry best may be
+      // slower than a few alone, if the others must share what a node has left.
+      const size_t oneOf = start % 3 == 0 ? static_cast<size_t>(start) : 1;
+      Cutting other = drawn(state, oneOf);
+      better(other, kMostWork);
       if (worth(other) < worth(best)) best = std::move(other);
     }
+    kick(best, state);
     return placingOf(best);
   }
 
@@ -149,13 +158,37 @@ class Placer {
     return made;
   }
 
-  Cutting drawn(uint64_t& state) const {
+  static size_t draw(uint64_t& state, size_t below) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state >> 33) % below;
+  }
+
+  /// One of so many channels is used; 0: none.
+  Cutting drawn(uint64_t& state, size_t oneOf) const {
     std::vector<int> heads;
     for (const std::vector<Rails::Loads>& cuts : loads_) {
-      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-      heads.push_back(static_cast<int>((state >> 33) % cuts.size()));
+      const int head = static_cast<int>(draw(state, cuts.size()));
+      const bool used = oneOf > 0 && draw(state, oneOf) == 0;
+      heads.push_back(used ? head : Cutting::kUnused);
     }
     return choiceOf(heads);
+  }
+
+  /// What no change of two channels makes better, one of three may: some are drawn anew, and that is made better.
+  void kick(Cutting& best, uint64_t& state) const {
+    size_t work = 0;
+    Cutting last = best;
+    for (int kick = 0; kick < kKicks && work < kMostKickWork; kick++) {
+      std::vector<int> heads = last.heads;
+      for (size_t count = 2 + draw(state, kMostKicked - 1); count > 0; count--) {
+        const size_t channel = draw(state, heads.size());
+        heads[channel] = static_cast<int>(draw(state, loads_[channel].size() + 1)) - 1;
+      }
+      Cutting other = choiceOf(heads);
+      work += better(other, kMostKickWork - work);
+      if (worth(other) < worth(best)) best = other;
+      if (!(worth(last) < worth(other))) last = std::move(other);
+    }
   }
 
   void set(Cutting& choice, size_t channel, int head) const {
@@ -169,53 +202,94 @@ class Placer {
     now = head;
   }
 
+  double timeOf(const Cutting& choice, size_t row) const {
+    return rings_[row] + share_ / choice.used * choice.sum[row];
+  }
+
   Worth worth(const Cutting& choice) const {
     if (choice.used < kLeastUsed) return {};
     Worth out{0, 0};
-    const double each = share_ / choice.used;
-    for (size_t row = 0; row < rings_.size(); row++) {
-      out.most = std::max(out.most, rings_[row] + each * choice.sum[row]);
-    }
-    for (size_t row = 0; row < rings_.size(); row++) {
-      const double part = (rings_[row] + each * choice.sum[row]) / out.most, fourth = part * part * part * part;
-      out.crowd += fourth * fourth;
-    }
+    for (size_t row = 0; row < rings_.size(); row++) out.most = std::max(out.most, timeOf(choice, row));
+    for (size_t row = 0; row < rings_.size(); row++) out.crowd += crowd(timeOf(choice, row) / out.most);
     return out;
   }
+  static double crowd(double part) {
+    const double fourth = part * part * part * part;
+    return fourth * fourth;
+  }
 
-  /// One channel at a time is cut elsewhere, left out or taken back while that helps; then two at a time.
-  void better(Cutting& choice) const {
-    size_t work = 0;
-    Worth least = worth(choice);
-    while (work < kMostWork && (step(choice, 0, loads_.size(), least, work) || pairStep(choice, least, work))) {
+  /// With one channel cut elsewhere. What is no better than `least` has no end: nearly all end at the busiest NIC.
+  Worth worthWith(const Cutting& choice, size_t channel, int head, const Worth& least, size_t& work) const {
+    const int before = choice.heads[channel];
+    const double used = choice.used + weightOf(channel, head) - weightOf(channel, before);
+    if (used < kLeastUsed) return {};
+    const Rails::Loads& added = loadsOf(channel, head);
+    const Rails::Loads& gone = loadsOf(channel, before);
+    const double each = share_ / used, limit = least.most / kLess;
+    const auto time = [&](size_t row) { return rings_[row] + each * (choice.sum[row] + added[row] - gone[row]); };
+    work++;
+    if (time(choice.busiest) > limit) return {};
+    Worth out{0, 0};
+    for (size_t row = 0; row < rings_.size(); row++) {
+      const double now = time(row);
+      if (now > limit) {
+        work += row;
+        return {};
+      }
+      out.most = std::max(out.most, now);
+    }
+    for (size_t row = 0; row < rings_.size(); row++) out.crowd += crowd(time(row) / out.most);
+    work += 3 * rings_.size();
+    return out;
+  }
+  const Rails::Loads& loadsOf(size_t channel, int head) const {
+    return head == Cutting::kUnused ? none_ : loads_[channel][static_cast<size_t>(head)];
+  }
+  double weightOf(size_t channel, int head) const { return head == Cutting::kUnused ? 0 : weight(channel, head); }
+
+  void findBusiest(Cutting& choice) const {
+    for (size_t row = 0; row < rings_.size() && choice.used >= kLeastUsed; row++) {
+      if (timeOf(choice, row) > timeOf(choice, choice.busiest)) choice.busiest = row;
     }
   }
 
-  bool step(Cutting& choice, size_t from, size_t to, Worth& least, size_t& work) const {
+  /// One channel at a time is cut elsewhere, left out or taken back while that helps; then two at a time. Returns the
+  /// work.
+  size_t better(Cutting& choice, size_t mostWork) const {
+    size_t work = 0;
+    Worth least = worth(choice);
+    while (work < mostWork &&
+           (step(choice, loads_.size(), least, work, mostWork) || pairStep(choice, least, work, mostWork))) {
+    }
+    return work;
+  }
+
+  /// Of the channels below `to` the one whose change makes it best.
+  bool step(Cutting& choice, size_t to, Worth& least, size_t& work, size_t mostWork) const {
     size_t channel = 0;
     int head = 0;
     bool found = false;
-    for (size_t i = from; i < to; i++) {
-      const int before = choice.heads[i];
-      for (int other = Cutting::kUnused; other < static_cast<int>(loads_[i].size()) && work < kMostWork; other++) {
-        if (other == before) continue;
-        set(choice, i, other);
-        work += 4 * rings_.size();
-        if (const Worth now = worth(choice); now < least) least = now, channel = i, head = other, found = true;
+    findBusiest(choice);
+    for (size_t i = 0; i < to; i++) {
+      const int heads = static_cast<int>(loads_[i].size());
+      for (int other = Cutting::kUnused; other < heads && work < mostWork; other++) {
+        if (other == choice.heads[i]) continue;
+        const Worth now = worthWith(choice, i, other, least, work);
+        if (now < least) least = now, channel = i, head = other, found = true;
       }
-      set(choice, i, before);
     }
     if (found) set(choice, channel, head);
     return found;
   }
 
-  bool pairStep(Cutting& choice, Worth& least, size_t& work) const {
-    for (size_t i = 1; i < loads_.size() && work < kMostWork; i++) {
+  bool pairStep(Cutting& choice, Worth& least, size_t& work, size_t mostWork) const {
+    for (size_t i = 1; i < loads_.size() && work < mostWork; i++) {
       const int before = choice.heads[i];
       for (int other = Cutting::kUnused; other < static_cast<int>(loads_[i].size()); other++) {
         if (other == before) continue;
         set(choice, i, other);
-        if (step(choice, 0, i, least, work)) return true;
+        work += 2 * rings_.size();
+        if (step(choice, i, least, work, mostWork)) return true;
       }
       set(choice, i, before);
     }
@@ -238,8 +312,9 @@ class Placer {
   const Cuts& cuts_;
   const Rails rails_;
   Rails::Loads rings_;
-  const double share_;   // of the message: what lies on cycles
-  const double ofRing_;  // of the message, on a ring whose connections carry as much as it has
+  const Rails::Loads none_;  // of a channel that is not used
+  const double share_;       // of the message: what lies on cycles
+  const double ofRing_;      // of the message, on a ring whose connections carry as much as it has
   const bool withRings_, inTurn_;
   std::vector<std::vector<Rails::Loads>> loads_;  // by channel and head; only where they are searched
 };

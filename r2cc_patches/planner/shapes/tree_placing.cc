@@ -18,19 +18,22 @@ constexpr double kLessBusy = 1 - 1e-9;
 
 class TreePlacer {
  public:
-  TreePlacer(const std::vector<Node>& nodes, std::vector<PlacedTree>& trees)
-      : trees_(trees), nodes_(static_cast<int>(nodes.size())), rails_(nodes), sum_(rails_.none()) {
+  TreePlacer(const std::vector<Node>& nodes, std::vector<PlacedTree>& trees, Use use)
+      : trees_(trees), use_(use), nodes_(static_cast<int>(nodes.size())), rails_(nodes), sum_(rails_.none()) {
     for (const PlacedTree& tree : trees_) {
       loads_.push_back(loadsOf(tree));
+      if (!tree.used) continue;
+      used_++;
       for (size_t row = 0; row < sum_.size(); row++) sum_[row] += loads_.back()[row];
     }
   }
 
-  double usPerByte() const { return worth(sum_).most / static_cast<double>(trees_.size()); }
+  double usPerByte() const { return worth(sum_, used_).most; }
 
-  /// Who has the busiest NIC changes places with another in one tree, the best of all such changes first.
+  /// Who has the busiest NIC changes places with another in one tree, or a tree is left out or taken back: the best of
+  /// all such changes first.
   void search(size_t& work) {
-    Worth least = worth(sum_);
+    Worth least = worth(sum_, used_);
     while (work < kMostSwapWork && step(least)) work += 4 * sum_.size() * trees_.size() * static_cast<size_t>(nodes_);
   }
 
@@ -44,10 +47,12 @@ class TreePlacer {
     }
   };
 
-  static Worth worth(const Rails::Loads& sum) {
-    Worth out{*std::max_element(sum.begin(), sum.end()), 0};
+  /// Of so many trees, which carry the same each.
+  static Worth worth(const Rails::Loads& sum, size_t trees) {
+    const double most = *std::max_element(sum.begin(), sum.end());
+    Worth out{most / static_cast<double>(trees), 0};
     for (const double load : sum) {
-      const double part = load / out.most, fourth = part * part * part * part;
+      const double part = load / most, fourth = part * part * part * part;
       out.crowd += fourth * fourth;
     }
     return out;
@@ -68,19 +73,43 @@ class TreePlacer {
   bool step(Worth& least) {
     const int node = busiest();
     size_t tree = trees_.size();
-    int with = node;
+    int with = node;  // itself: the tree is left out, or taken back
     for (size_t which = 0; which < trees_.size(); which++) {
       for (int other = 0; other < nodes_; other++) {
-        if (other == node) continue;
-        const Worth now = worth(sumWith(which, node, other));
+        if (other == node || !trees_[which].used) continue;
+        const Worth now = worth(sumWith(which, node, other), used_);
         if (now < least) least = now, tree = which, with = other;
       }
+      if (use_ == Use::All || (trees_[which].used && used_ == 1)) continue;
+      const Worth now = worth(sumOtherwise(which), usedOtherwise(which));
+      if (now < least) least = now, tree = which, with = node;
     }
     if (tree == trees_.size()) return false;
+    if (with == node)
+      takeOtherwise(tree);
+    else
+      takeWith(tree, node, with);
+    return true;
+  }
+
+  void takeWith(size_t tree, int node, int with) {
     sum_ = sumWith(tree, node, with);
     exchange(trees_[tree].slots, node, with);
     loads_[tree] = loadsOf(trees_[tree]);
-    return true;
+  }
+
+  void takeOtherwise(size_t tree) {
+    sum_ = sumOtherwise(tree);
+    used_ = usedOtherwise(tree);
+    trees_[tree].used = !trees_[tree].used;
+  }
+  size_t usedOtherwise(size_t tree) const { return trees_[tree].used ? used_ - 1 : used_ + 1; }
+  /// Without that tree; of one that is left out: with it.
+  Rails::Loads sumOtherwise(size_t tree) const {
+    Rails::Loads out = sum_;
+    const double sign = trees_[tree].used ? -1 : 1;
+    for (size_t row = 0; row < out.size(); row++) out[row] += sign * loads_[tree][row];
+    return out;
   }
 
   int busiest() const {
@@ -103,9 +132,11 @@ class TreePlacer {
   }
 
   std::vector<PlacedTree>& trees_;
+  const Use use_;
   const int nodes_;
   const Rails rails_;
-  Rails::Loads sum_;  // of all trees, each as if it carried all
+  Rails::Loads sum_;  // of all trees that are used, each as if it carried all
+  size_t used_ = 0;
   std::vector<Rails::Loads> loads_;
 };
 
@@ -119,8 +150,8 @@ void shuffle(std::vector<int>& slots, uint64_t& state) {
 
 }  // namespace
 
-double placeTrees(const std::vector<Node>& nodes, std::vector<PlacedTree>& trees) {
-  TreePlacer given(nodes, trees);
+double placeTrees(const std::vector<Node>& nodes, std::vector<PlacedTree>& trees, Use use) {
+  TreePlacer given(nodes, trees, use);
   if (nodes.size() > kMostTreeNodes) return given.usPerByte();
   size_t work = 0;
   given.search(work);
@@ -128,8 +159,13 @@ double placeTrees(const std::vector<Node>& nodes, std::vector<PlacedTree>& trees
   uint64_t state = 1;
   for (int start = 0; start < kDrawnStarts && work < kMostSwapWork; start++) {
     std::vector<PlacedTree> others = trees;
-    for (PlacedTree& tree : others) shuffle(tree.slots, state);
-    TreePlacer other(nodes, others);
+    const int home = trees[static_cast<size_t>(start) / 2 % trees.size()].home;
+    const bool all = use == Use::All || start % 2 == 0;
+    for (PlacedTree& tree : others) {
+      shuffle(tree.slots, state);
+      tree.used = all || tree.home == home;  // what other homes bring may be what is too much
+    }
+    TreePlacer other(nodes, others, use);
     other.search(work);
     if (other.usPerByte() >= least * kLessBusy) continue;
     least = other.usPerByte();

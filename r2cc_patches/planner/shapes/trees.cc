@@ -92,30 +92,36 @@ std::vector<PlacedTree> treesOnChannels(const Cluster& cluster, const std::vecto
   return trees;
 }
 
-Proposal onChannels(const Request& request, const Cluster& cluster, const std::vector<int>& ring, size_t lines) {
+Proposal onChannels(const Request& request, const Cluster& cluster, const std::vector<int>& ring, size_t lines,
+                    Use use) {
   Proposal out{Schedule::Tree, {}, ""};
   const bool anywhere = request.homes.empty();  // then a channel spreads over all rails
   const std::vector<int> homes = anywhere ? std::vector<int>{0} : request.homes;
   std::vector<PlacedTree> trees = treesOnChannels(cluster, ring, lines, homes);
   if (trees.size() < 2) return {Schedule::Tree, {}, "needs two channels"};
-  if (!anywhere) out.railsUsPerByte = placeTrees(request.nodes, trees) / request.cost.chainEfficiency;
+  if (!anywhere) out.railsUsPerByte = placeTrees(request.nodes, trees, use) / request.cost.chainEfficiency;
+  const auto used = std::count_if(trees.begin(), trees.end(), [](const PlacedTree& tree) { return tree.used; });
   for (size_t i = 0; i < trees.size(); i++) {
-    out.drafts.push_back(treeDraft(std::move(trees[i].slots), 1 / static_cast<double>(trees.size())));
+    if (!trees[i].used) continue;
+    out.drafts.push_back(treeDraft(std::move(trees[i].slots), 1 / static_cast<double>(used)));
     out.drafts.back().cycle = static_cast<int>(i / homes.size());
     if (!anywhere) out.drafts.back().homes = {static_cast<int>(i % homes.size())};
   }
-  out.note = std::to_string(trees.size()) + " trees, each on a channel";
+  out.note = std::to_string(used) + " trees, each on a channel";
   return out;
 }
 
 }  // namespace
 
-/// On all lines; or, of an odd number, on one fewer: then each home has whole double trees.
+/// On all lines; or, of an odd number, on one fewer: then each home has whole double trees. Or on some channels of all,
+/// where nodes lost different NICs.
 std::vector<Proposal> proposeTreesOnChannels(const Request& request, const Cluster& cluster,
                                              const std::vector<int>& ring) {
   const size_t lines = request.cycles.size();
-  std::vector<Proposal> out{onChannels(request, cluster, ring, lines)};
-  if (lines > 1 && lines % 2 == 1) out.push_back(onChannels(request, cluster, ring, lines - 1));
+  std::vector<Proposal> out{onChannels(request, cluster, ring, lines, Use::All)};
+  if (lines > 1 && lines % 2 == 1) out.push_back(onChannels(request, cluster, ring, lines - 1, Use::All));
+  if (cluster.pickyNodes() > 1 && !request.homes.empty())
+    out.push_back(onChannels(request, cluster, ring, lines, Use::Some));
   return out;
 }
 
