@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
+from typing import Literal
 
 import pytest
 from hypothesis import example, given, settings
@@ -16,17 +17,25 @@ from hypothesis import strategies as st
 from harness.build import build_net
 from harness.progress import silent
 from harness.schedules import planner
-from harness.schedules.planner import NcclMachine, Nic, Node, Part, Plan, Request
+from harness.schedules.planner import Gpu, NcclMachine, Nic, Node, Part, Plan, Request
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
 SIZES = (*(1 << power for power in range(3, 33)), 3 << 20, 3 << 28)
 NO_SLOWER = 1.02
 MOST_CHANNELS, CHUNK, MOST_CHUNK = 24, 32 << 10, 512 << 10
+GPUS: tuple[Gpu, ...] = ("volta", "ampere", "hopper", "blackwell")
 PROTOCOLS = ("ll", "ll128", "simple")
 BASE = {"ring": (6.6, 14, 8.4), "tree": (6.8, 14, 8.4)}
 NET = {"ring": (2.7, 4.0, 14), "tree": (5.0, 8.5, 14)}
 LOCAL = {"ring": (0.6, 1.9, 3.4), "tree": (0.6, 1.25, 4.0)}
-HOPPER_CHANNEL_GBPS = {"tree": 36.0, "tree_ll128": 29.0, "ring_ll128": 36.7, "nvls": 45.5}
+# NCCL's src/graph/tuning.cc, of more than two nodes: GB/s of one channel, and the share that NVLS reaches. Blackwell's
+# NVLSTree is 2.30's: 2.29 has 43.8.
+CHANNEL_GBPS: dict[Gpu, dict[str, float]] = {
+    "volta": {"tree": 10.0, "tree_ll128": 20.0, "ring_ll128": 20.0, "nvls": 0.0, "reaches": 0.0},
+    "ampere": {"tree": 17.8, "tree_ll128": 20.0, "ring_ll128": 20.0, "nvls": 0.0, "reaches": 0.0},
+    "hopper": {"tree": 36.0, "tree_ll128": 29.0, "ring_ll128": 36.7, "nvls": 45.5, "reaches": 0.85},
+    "blackwell": {"tree": 24.0, "tree_ll128": 20.0, "ring_ll128": 40.0, "nvls": 80.0, "reaches": 0.74},
+}
 TREE_REACHES = {
     "ll": "1 1 1 1 .9 .8 .7 .7 .7 .7 .6 .5 .4 .4 .5 .6 .7 .8 .9 1 1 1 1",
     "ll128": "1 1 1 1 1 .9 .8 .8 .8 .7 .6 .6 .6 .6 .6 .6 .8 .9 .9 .9 .9 1 1",
@@ -43,7 +52,7 @@ def _library() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Hopper with NVLink, a NIC on every rail; `lost`: node and rail. Rails are apart."""
+    """With NVLink, a NIC on every rail; `lost`: node and rail. Rails are apart."""
 
     nodes: int
     gpus: int
@@ -52,6 +61,7 @@ class Cluster:
     nvls: bool
     lost: frozenset[tuple[int, int]]
     rewired: bool = False
+    gpu: Gpu = "hopper"
 
     @property
     def ranks(self) -> int:
@@ -91,7 +101,7 @@ class Cluster:
             cycles=cycles,
             homes=tuple(range(self.nics)),
             rewired=self.rewired,
-            nccl=NcclMachine("hopper", nvls=1 if self.nvls else 0, channels=self.channels),
+            nccl=NcclMachine(self.gpu, nvls=1 if self.nvls else 0, channels=self.channels),
             cost={"even_rails": 0, "chunk_bytes": CHUNK, "most_chunk_bytes": MOST_CHUNK},
         )
 
@@ -105,14 +115,23 @@ def clusters(draw: st.DrawFn) -> Cluster:
         some = st.frozensets(pairs, min_size=1, max_size=draw(st.sampled_from([3, 10])))
         lost = draw(some.filter(lambda gone: all(sum(at == node for at, _ in gone) < nics for node in range(nodes))))
     rate = draw(st.sampled_from([2.0, 25.0, 100.0, 400.0]))
-    return Cluster(nodes, draw(st.sampled_from([1, 2, 8])), nics, rate, draw(st.booleans()), lost, draw(st.booleans()))
+    return Cluster(
+        nodes,
+        draw(st.sampled_from([1, 2, 4, 8])),
+        nics,
+        rate,
+        draw(st.booleans()),
+        lost,
+        draw(st.booleans()),
+        draw(st.sampled_from(GPUS)),
+    )
 
 
 def ways(cluster: Cluster, size: int) -> Iterator[tuple[str, float, float, float]]:
     """Of each algorithm and protocol: name, us on whole NICs by NCCL's table, us of latency, us a byte of the busiest
     node on what it has left."""
     n, p, bus = cluster.ranks, cluster.nodes, cluster.nics * cluster.rate_gbit / 8
-    most, channels = HOPPER_CHANNEL_GBPS, cluster.channels
+    most, channels = CHANNEL_GBPS[cluster.gpu], cluster.channels
     for index, protocol in enumerate(PROTOCOLS):
         gbps = {"ll": min(20.4, bus / 2), "ll128": min(0.92 * bus, channels * most["ring_ll128"]), "simple": bus}[
             protocol
@@ -142,8 +161,8 @@ def ways(cluster: Cluster, size: int) -> Iterator[tuple[str, float, float, float
             latency,
             WIRE[protocol] * max(busiest(cluster, tree(p)), between(cluster, edges_of(p))),
         )
-    if cluster.nvls and cluster.gpus > 1:
-        inside = 360 / channels * 0.85 * (channels - 1) / channels * 2
+    if cluster.nvls and cluster.gpus > 1 and most["nvls"] > 0:
+        inside = 360 / channels * most["reaches"] * (channels - 1) / channels * 2
         gbps = channels * min(inside, bus / channels, most["nvls"]) * n / (2 * (n - 1))
         latency = 25 + 2 * int(math.log2(p)) * 20.9
         yield (
@@ -215,20 +234,10 @@ def deepest(links: list[tuple[int, int]]) -> int:
     return max(depth.values())
 
 
-def turns(cluster: Cluster, plan: Plan) -> list[int | None]:
+def turns(plan: Plan) -> list[int | None]:
     """Of each part that goes over the NICs that are left in turn (docs/internals/schedules-in-nccl.md): the number of
     its cycle, as each has one channel at home on each NIC. None: it spreads over them."""
-    cycles = [nodes_of(cluster, cycle) for cycle in cluster.request().cycles or ()]
-    taken: list[set[int]] = [set() for _ in cycles]  # two cycles may be alike: then by the channels that are left
-    found: list[int | None] = []
-    for part in plan.parts if plan.in_turn else ():
-        order = nodes_of(cluster, part.order)
-        homes = set(part.homes or range(cluster.nics))
-        alike = [i for i, cycle in enumerate(cycles) if order in (cycle[at:] + cycle[:at] for at in range(len(cycle)))]
-        which = next(i for i in alike if not homes & taken[i])
-        taken[which] |= homes
-        found.append(which)
-    return found if plan.in_turn else [None] * len(plan.parts)
+    return [part.cycle if plan.in_turn else None for part in plan.parts]
 
 
 def nodes_of(cluster: Cluster, ranks: Sequence[int]) -> list[int]:
@@ -236,8 +245,16 @@ def nodes_of(cluster: Cluster, ranks: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(rank // cluster.gpus for rank in ranks))
 
 
-def ours(cluster: Cluster, plan: Plan, size: int) -> float:
-    """Chains or trees beside a ring: hops, filling, and the busiest NIC, block of threads or link inside a node."""
+def lines(cluster: Cluster, part: Part) -> list[tuple[int, int]]:
+    """Who sends whom, of nodes: round a ring; along a chain or tree down alone."""
+    order = nodes_of(cluster, part.order)
+    if part.kind == "ring":
+        return list(zip(order, [*order[1:], order[0]], strict=True))
+    return list(pairwise(order)) if part.kind == "chain" else tree_links(cluster, part)
+
+
+def busy_us(cluster: Cluster, plan: Plan, ring_load: float) -> float:
+    """us a byte of the busiest NIC."""
     busy: dict[tuple[str, int, int], float] = defaultdict(float)
 
     def send(a: int, b: int, home: int, load: float, turn: int | None) -> None:
@@ -249,29 +266,34 @@ def ours(cluster: Cluster, plan: Plan, size: int) -> float:
             busy["out", a, rail] += load / max(1, len(over))
             busy["in", b, rail] += load / max(1, len(over))
 
-    n, p = cluster.ranks, cluster.nodes
-    latency, chained, local = 0.0, 0.0, 2 * (n - p)
-    fills: list[tuple[float, int]] = []  # of each channel of chains and trees: its share, and hops
-    for part, turn in zip(plan.parts, turns(cluster, plan), strict=True):
-        order = nodes_of(cluster, part.order)
+    for part, turn in zip(plan.parts, turns(plan), strict=True):
         homes = part.homes or tuple(range(cluster.nics))
         each = part.share / len(homes)
         for home in homes:
-            if part.kind == "ring":
-                for a, b in zip(order, [*order[1:], order[0]], strict=True):
-                    send(a, b, home, each * 2 * (n - 1) / n, turn)
-                latency = max(latency, 2 * (n - 1) / n * (p * 14 + (n - p) * 4))
-                continue
-            links = list(pairwise(order)) if part.kind == "chain" else tree_links(cluster, part)
-            for a, b in links:
-                send(a, b, home, each, turn)
-                send(b, a, home, each, turn)
-            hops = 2 * deepest(links)
-            chained += each
-            fills.append((each, hops))
-            latency = max(latency, 8.4 + hops * 14 + local * 4)
-    us_per_byte = max(busy.values()) / cluster.nic_bytes_per_us
-    us_per_byte = max(us_per_byte, *(each / 18e3 for each, _ in fills))
+            for a, b in lines(cluster, part):
+                send(a, b, home, each * (ring_load if part.kind == "ring" else 1), turn)
+                if part.kind != "ring":
+                    send(b, a, home, each, turn)
+    return max(busy.values()) / cluster.nic_bytes_per_us
+
+
+def ours(cluster: Cluster, plan: Plan, size: int) -> float:
+    """Chains or trees beside a ring: hops, filling, and the busiest NIC, block of threads or link inside a node."""
+    n, p = cluster.ranks, cluster.nodes
+    latency, chained, local = 0.0, 0.0, 2 * (n - p)
+    fills: list[tuple[float, int]] = []  # of each channel of chains and trees: its share, and hops
+    for part in plan.parts:
+        homes = part.homes or tuple(range(cluster.nics))
+        each = part.share / len(homes)
+        if part.kind == "ring":
+            latency = max(latency, 2 * (n - 1) / n * (p * 14 + (n - p) * 4))
+            continue
+        hops = 2 * deepest(lines(cluster, part))
+        chained += part.share
+        fills += [(each, hops)] * len(homes)
+        latency = max(latency, 8.4 + hops * 14 + local * 4)
+    us_per_byte = busy_us(cluster, plan, 2 * (n - 1) / n)
+    us_per_byte = max(us_per_byte, *(each / (500 * CHANNEL_GBPS[cluster.gpu]["tree"]) for each, _ in fills))
     if cluster.gpus > 1:
         us_per_byte = max(us_per_byte, 2 * chained / 360e3)
     fill = 0.0
@@ -283,6 +305,7 @@ def ours(cluster: Cluster, plan: Plan, size: int) -> float:
 
 @given(cluster=clusters())
 @example(cluster=Cluster(4, 8, 4, 2.0, nvls=True, lost=frozenset({(1, 0)}), rewired=False))  # in turn
+@example(cluster=Cluster(4, 1, 8, 2.0, nvls=False, lost=frozenset({(0, 6)})))  # two of its cycles are alike
 @settings(max_examples=60, deadline=None)
 def test_a_schedule_never_runs_where_nccl_on_balanced_paths_is_faster(cluster: Cluster) -> None:
     plan = planner.plan(cluster.request())
@@ -295,6 +318,20 @@ def test_a_schedule_never_runs_where_nccl_on_balanced_paths_is_faster(cluster: C
         least = beaten[name]
         if least is not None and size >= least:
             assert ours(cluster, plan, size) <= NO_SLOWER * us, (name, size)
+
+
+@given(cluster=clusters(), op=st.sampled_from(["allgather", "reducescatter"]))
+@settings(max_examples=60, deadline=None)
+def test_rings_in_another_order_gather_no_slower_than_the_ring_on_balanced_paths(
+    cluster: Cluster, op: Literal["allgather", "reducescatter"]
+) -> None:
+    """These have no table of costs here: NCCL's ring is what they are compared with, by the busiest NIC."""
+    p, half = cluster.nodes, (cluster.ranks - 1) / cluster.ranks
+    balanced = max(busiest(cluster, [half] * p), between(cluster, ring(p, half)))
+    plan = planner.plan(replace(cluster.request(), op=op, nccl=None))
+    assert all(part.kind == "ring" for part in plan.parts)
+    if plan.schedule == "reranked":
+        assert busy_us(cluster, plan, half) <= NO_SLOWER * balanced
 
 
 @pytest.mark.parametrize("nodes", [3, 4, 7, 16, 33, 100])
