@@ -217,8 +217,9 @@ def test_no_nic_more_makes_a_small_cluster_slower_as_nccl_asks(nodes: int, nics:
 
 def test_of_four_nodes_those_are_slower_that_pair_by_what_they_lost() -> None:
     """All that is left of 4 nodes of 3 NICs that lost up to four: two nodes lost one NIC, two another one, and one of
-    the four gets its own back. Its channels go home then, where the other's of its pair cannot. All ways in which
-    chains and rings can lie on the channels were tried, in another program: none is less than 6.6 % slower."""
+    the four gets its own back. Its channels go home then, where the other's of its pair cannot. In one case of each
+    ratio all ways in which chains and rings can lie on the channels were tried, by another program: none is less than
+    6.6 % slower."""
     slower = slower_by_one_more(4, 3, 4)
     for (left, _), ratio in slower.items():
         assert all(left.count(of) == 2 and sum(of) == 2 for of in left) and ratio <= 1.12
