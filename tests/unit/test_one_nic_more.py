@@ -140,7 +140,8 @@ def test_nodes_without_a_rail_in_common_have_a_way_as_wide_as_one_nic() -> None:
 def test_one_nic_more_is_rarely_slower_where_connections_spread_evenly() -> None:
     """No law: the net spreads a connection over all rails that both ends have, and none of these can be left out. The
     same 400 cases each time."""
-    random, ratios = Random(11), []
+    random = Random(11)
+    ratios: list[float] = []
     while len(ratios) < 400:
         nics = random.randint(1, 4)
         lefts = [[random.choice([1.0, 1.0, 1.0, 0.0]) for _ in range(nics)] for _ in range(random.randint(2, 9))]
@@ -167,7 +168,8 @@ def test_one_nic_more_is_hardly_ever_slower_as_nccl_asks() -> None:
     """A channel at home on the NIC that is back leaves the others, and nothing can keep it from that. So this is no
     law: the same 200 cases each time (11.8 % was the furthest found in 2,500 others, of which three were slower by more
     than the margin)."""
-    random, ratios = Random(7), []
+    random = Random(7)
+    ratios: list[float] = []
     while len(ratios) < 200:
         nics = random.randint(2, 4)
         lefts = [[1.0] * nics for _ in range(random.randint(3, 8))]
