@@ -107,8 +107,7 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   NCCLCHECK(made->chains_.connect(comm, windowOf(rate), made->mayBeInTurn()));
   made->mostChunkBytes_ = chunkOf(rate);
   const int least = Settings::get().leastChunkBytes;
-  const int slot = slotBytes(comm);
-  made->cost_ = costOf(comm, least, std::min(slot, std::max(least, made->mostChunkBytes_)));
+  made->cost_ = costOf(comm, least, std::min(slotBytes(comm), std::max(least, made->mostChunkBytes_)));
   for (const Operation& operation : kOperations) made->rivals_.push_back(rivalsOf(comm, operation.func));
   INFO(NCCL_INIT, "R2CC: %zu cycles of %d nodes on %d channels each from %d on, connected in %.1f ms",
        made->chains_.cycles().size(), comm->nNodes, made->chains_.perCycle(), made->chains_.channel(0, 0),

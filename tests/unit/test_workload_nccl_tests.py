@@ -14,7 +14,7 @@ import pytest
 from chaos.experiment.file import loads
 from chaos.experiment.model import Experiment
 from chaos.testbed.programs import check_programs
-from harness.errors import InputErrors, UsageError
+from harness.errors import InfraError, InputErrors, UsageError
 from harness.lab.remote import NETWORK, Inside, shell
 from harness.launch.gather import gathered
 from harness.launch.launchers.mpirun import Mpirun
@@ -223,3 +223,12 @@ def test_a_program_that_is_not_there_and_one_without_mpi(tmp_path: Path) -> None
         check_programs(LabSite(), wanted)
     program.write_bytes(b"\x7fELF MPI_Init")
     check_programs(LabSite(), wanted)
+
+
+def test_ranks_that_each_ran_alone_are_no_run() -> None:
+    """Built without MPI: all of them count, move bytes within their GPU, find no wrong element and end with 0."""
+    made = Rows(Wanted(1, 2, 0), sizes=(4000,), each=2, op="all_reduce")
+    made.begin(0)
+    with pytest.raises(InfraError, match="rank 1 of nccl-tests printed a table of its own") as caught:
+        events(made, (1, HEADER + "\n"))
+    assert "--mpi" in (caught.value.hint or "")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from harness.errors import InfraError
 from harness.workloads.nccltests.place import Printed, placed, usual_spare_us
 from harness.workloads.nccltests.report import Lines, read_json
 from harness.workloads.nccltests.rows import Row, columns_of
@@ -37,6 +38,7 @@ class Rows(CommandLines):
         yield from super()._program(text, read_ns)
         for line in text.decode(errors="replace").split("\n"):
             if columns_of(line) is not None and not self.header_ns:
+                self._with_others()
                 self.header_ns = read_ns
                 yield {**self._start(read_ns), "program": f"{self.op}_perf"}
                 yield self._begins(read_ns)
@@ -44,6 +46,14 @@ class Rows(CommandLines):
             if rows:
                 self.printed.append(Printed(read_ns, self._last_ns(), tuple(rows)))
                 yield from self._foreseen()
+
+    def _with_others(self) -> None:
+        """Built without MPI, each rank runs alone on its GPU, and every check of it passes."""
+        if self.wanted.rank != 0:
+            raise InfraError(
+                f"rank {self.wanted.rank} of nccl-tests printed a table of its own: each ran by itself, without MPI",
+                "build them with MPI (r2cc build nccl-tests --mpi DIR), and start them with that MPI's mpirun",
+            )
 
     def _last_ns(self) -> int | None:
         """When the row before was printed; of the first one nobody knows when it began."""
