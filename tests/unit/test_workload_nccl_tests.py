@@ -232,3 +232,29 @@ def test_ranks_that_each_ran_alone_are_no_run() -> None:
     with pytest.raises(InfraError, match="rank 1 of nccl-tests printed a table of its own") as caught:
         events(made, (1, HEADER + "\n"))
     assert "--mpi" in (caught.value.hint or "")
+
+
+def test_a_row_that_a_warning_tears_is_a_row() -> None:
+    """Seen on two H200: NCCL warns of each lane that a fault ended, and a row is printed in three pieces."""
+    warning = (
+        "\n[2026-11-29 22:25:59] h0:155:205 [0] misc/socket.cc:35 NCCL WARN socketProgress: Connection closed \n\n"
+    )
+    head, part = row(10.0).split("-1", 1)[0] + "-1", row(10.0).split("-1", 1)[1].split()
+    half = len(part) // 2
+    first, second = "  ".join(part[:half]), "  ".join(part[half:])
+    torn = [
+        f"{head}{warning}{first}{second and '   '}{second}\n",
+        f"{head}   {first}{warning}{second}\n",
+        f"{head}{warning}{first}{warning}   {second}\n",
+    ]
+    made = reader()
+    lines = events(made, (1, HEADER + "\n"), *((10 * n, text) for n, text in enumerate(torn, 2)))
+    assert len(made.printed) == 3
+    assert [each.rows[1].time_us for each in made.printed] == [10.0] * 3
+    assert not [line for line in lines if line["event"] == "error"]
+
+
+def test_numbers_alone_are_no_row() -> None:
+    made = reader()
+    events(made, (1, HEADER + "\n"), (2, "7 8 9\n4000 1000 float sum -1\n12\n1 2 3 4 5 6 7 x\n"))
+    assert made.printed == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.workloads.nccltests import torn_json
-from harness.workloads.nccltests.rows import LARGEST, Columns, Row, columns_of, integer, number
+from harness.workloads.nccltests.rows import LARGEST, WHOLE, Columns, Row, columns_of, integer, number
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ class Lines:
     headers: int = 0
     """More than one: so many programs that know nothing of each other print here."""
     rows: list[Row] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+    """The words of a row that has not ended: it is printed in pieces, and a warning of NCCL's may come between them."""
 
     def add(self, line: str) -> list[Row]:
         """The rows of one line: none, or one for each kind of its columns. What is no row is passed over."""
@@ -85,9 +87,32 @@ class Lines:
             self.columns, self.headers = header, self.headers + 1
         if header is not None or self.columns is None or not line.endswith("\n"):
             return []
-        found = self.columns.rows(line.split())
+        words = line.split()
+        found = self.columns.rows(words) or self._joined(self.columns, words)
+        if found:
+            self.torn = []
         self.rows += found
         return found
+
+    def _joined(self, columns: Columns, words: list[str]) -> list[Row]:
+        """The row whose last piece these words are; none where they are another piece of one, or no piece at all."""
+        *pieces, _ = columns.ends
+        if len(words) in pieces and all(WHOLE.fullmatch(word) for word in words[:2]):
+            self.torn = words
+        elif self.torn and all(map(_is_figure, words)):
+            more = [*self.torn, *words]
+            if found := columns.rows(more):
+                return found
+            self.torn = more if len(more) in pieces else self.torn
+        return []
+
+
+def _is_figure(word: str) -> bool:
+    try:
+        number(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _whole(value: Any) -> int:
