@@ -66,7 +66,7 @@ class Stood:
     """One reset that cost a sending end its connection, in ms."""
 
     stall: float
-    again: float | None
+    again: float
     """From the sender's error until the rest was on its way."""
     stolen: bool
 
@@ -80,6 +80,12 @@ def stood(data: RunData, struck: Sequence[Span]) -> list[Stood]:
         if gap is not None and took is not None:
             found.append(Stood(gap, took, (void.stolen(data, [window]) or 0.0) > void.STOLEN_MAX))
     return found
+
+
+def never_back(data: RunData) -> int:
+    """Sending ends that lost their connection and were not active again in this journal."""
+    lost = sum(line.get("direction") == "send" and line["state"] == "frozen" for line in data.by_event.get("path", []))
+    return lost - len(again(data))
 
 
 def again(data: RunData) -> list[tuple[int, float]]:
@@ -123,18 +129,20 @@ def _run(steps: Steps, arm: str, rate_gbit: float, count: int) -> tuple[Ran, lis
 
 
 def measure(steps: Steps, *, arm: str, rate_gbit: float, resets: int) -> tuple[list[Figure], Json]:
-    found, usual, is_void, left = list[Stood](), list[float](), False, resets
+    found, usual, is_void, left, lost = list[Stood](), list[float](), False, resets, 0
     while left > 0:
         ran, done = _run(steps, arm, rate_gbit, min(left, PER_STEP))
         left -= PER_STEP
         found += stood(ran.data, done)
         usual += floor(ran.data, done)
         is_void |= ran.void
+        lost += never_back(ran.data)
     stalls = [each.stall for each in found]
     calm = [each.stall for each in found if not each.stolen]
-    took = [each.again for each in found if each.again is not None]
+    took = [each.again for each in found]
     figures = [
         Figure("resets that count", len(stalls), LEAST, "", at_least=True),
+        Figure("ends that were not active again", lost, 0, ""),
         Figure("stall, median", median(stalls), None, "ms"),
         Figure("stall, p99", percentile(stalls, 99), BOUND_MS, "ms", void=is_void),
         Figure("stall, maximum", max(stalls, default=None), None, "ms"),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any, Literal
 
 from chaos.analysis.rundata import Line
@@ -210,7 +211,8 @@ class Soak:
                     display=Counter(lambda faults: self._progress(self._status(what(faults)))),
                 )
             except (FaultError, LabError):
-                raise
+                if judge.wrong(list(read(path))) is None:
+                    raise
             except InfraError as error:
                 why = error.message
         lines = list(read(path))
@@ -334,16 +336,16 @@ class Counter(Display):
             self._tell(len(self._struck))
 
 
-def _earlier(at: At, time_s: float) -> At:
-    """Then, or at the iteration that begins by then; what strikes while ranks start stays."""
+def _earlier(at: At, by_s: float) -> At:
+    """Earlier by so much, or by as many whole iterations: two stay apart. What strikes while ranks start stays."""
     if at.iteration is not None:
-        return at.model_copy(update={"iteration": draw.iteration_at(max(0.0, time_s))})
-    return at if at.time_s is None else at.model_copy(update={"time_s": round(time_s, 4)})
+        return at.model_copy(update={"iteration": max(1, at.iteration - ceil(by_s / draw.PACE_S))})
+    return at if at.time_s is None else at.model_copy(update={"time_s": round(at.time_s - by_s, 4)})
 
 
 def reduced(experiment: Experiment, faults: Sequence[FaultSpec]) -> Experiment:
     """The same with some of its faults, begun earlier: what happens between two of them stays the same."""
     times = [draw.time_of(fault) for fault in faults if fault.at.launch_s is None]
     shift = max(0.0, min(times, default=0.0) - draw.FIRST_S)
-    moved = [fault.model_copy(update={"at": _earlier(fault.at, draw.time_of(fault) - shift)}) for fault in faults]
+    moved = [fault.model_copy(update={"at": _earlier(fault.at, shift)}) for fault in faults]
     return experiment.model_copy(update={"faults": tuple(moved), "workload": draw.lasting(experiment, moved)})

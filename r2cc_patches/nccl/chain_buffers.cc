@@ -28,5 +28,7 @@ int r2ccConnIndex(int connIndex) {
 
 int r2ccBuffSize(int connIndex, int protocol, int size) {
   if (connIndex != r2cc::schedules::kScheduleIndex) return size;
-  return protocol == NCCL_PROTO_SIMPLE ? std::min(size, r2cc::schedules::kMostBuffer) : 0;
+  if (protocol != NCCL_PROTO_SIMPLE) return 0;
+  // NCCL's kernels hand on no less than a 128th of the buffer that they think it has, and a slice has a quarter of it.
+  return std::min(size, std::max(r2cc::schedules::kMostBuffer, (size + 31) / 32));
 }

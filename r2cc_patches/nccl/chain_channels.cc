@@ -121,12 +121,15 @@ ChainChannels ChainChannels::layOut(const ncclComm* comm, const std::vector<std:
   ChainChannels made;
   made.perCycle_ = comm->graphs[NCCL_ALGO_RING].nChannels;
   made.rank_ = comm->rank;
-  // A multiple, so that channel ids choose the same NICs in every cycle (they count modulo the graph's channels).
-  made.base_ = (comm->nChannels + made.perCycle_ - 1) / made.perCycle_ * made.perCycle_;
+  // Beyond what NCCL uses here and, where resources are shared, in the parent and other children: connections are
+  // theirs, too. A multiple, so that channel ids choose the same NICs in every cycle (they count modulo the graph's
+  // channels).
+  const int taken = std::max({comm->nChannels, comm->sharedRes->tpNChannels, comm->nvlsChannels});
+  made.base_ = (taken + made.perCycle_ - 1) / made.perCycle_ * made.perCycle_;
   const int room = std::min(kMostChannels, MAXCHANNELS - made.base_) / made.perCycle_;
   const int wanted = std::min(room, comm->nNodes - 1);
   if (wanted < 1) {
-    reason = "no channels are left: " + std::to_string(comm->nChannels) + " of " + std::to_string(MAXCHANNELS);
+    reason = "no channels are left: " + std::to_string(taken) + " of " + std::to_string(MAXCHANNELS);
     return made;
   }
   std::vector<std::vector<std::vector<int>>> rings;  // [channel of the ring graph][node]

@@ -76,8 +76,8 @@ void r2ccCommFree(struct ncclComm* comm) {
   // In a forked child its threads are not there, and its locks may be held for ever: it is left as it is.
   if (!r2cc::inChild()) delete of(comm);
   comm->r2cc = nullptr;
-  // Its connections may have nothing left to do, as those of a rank that ends well.
-  if (comm->abortFlag != nullptr && __atomic_load_n(comm->abortFlag, __ATOMIC_ACQUIRE) != 0) r2ccNetAborts();
+  // Its connections may have nothing left to do, as those of a rank that ends well. The last one freed decides.
+  r2ccNetAborts(comm->abortFlag != nullptr && __atomic_load_n(comm->abortFlag, __ATOMIC_ACQUIRE) != 0);
 }
 
 ncclResult_t r2ccGroupEnter(struct ncclComm* comm, bool* needConnect) {

@@ -258,3 +258,15 @@ def test_numbers_alone_are_no_row() -> None:
     made = reader()
     events(made, (1, HEADER + "\n"), (2, "7 8 9\n4000 1000 float sum -1\n12\n1 2 3 4 5 6 7 x\n"))
     assert made.printed == []
+
+
+def test_a_torn_row_without_a_reduction_is_a_row() -> None:
+    """hypercube_perf leaves that column empty."""
+    bare = row(10.0).replace("     sum", "")
+    head, part = bare.split("-1", 1)[0] + "-1", bare.split("-1", 1)[1].split()
+    half = len(part) // 2
+    made = reader()
+    warning = "\n[x] h0:1:2 [0] NCCL WARN away \n"
+    text = f"{head}{warning}{'  '.join(part[:half])}{warning}{'  '.join(part[half:])}\n"
+    events(made, (1, HEADER + "\n"), (2, text))
+    assert [each.rows[1].redop for each in made.printed] == ["none"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,7 +84,7 @@ class Lines:
         """The rows of one line: none, or one for each kind of its columns. What is no row is passed over."""
         header = columns_of(line)
         if header is not None:
-            self.columns, self.headers = header, self.headers + 1
+            self.columns, self.headers, self.torn = header, self.headers + 1, []
         if header is not None or self.columns is None or not line.endswith("\n"):
             return []
         words = line.split()
@@ -94,11 +94,12 @@ class Lines:
         self.rows += found
         return found
 
-    def _joined(self, columns: Columns, words: list[str]) -> list[Row]:
+    def _joined(self, columns: Columns, words: Sequence[str]) -> list[Row]:
         """The row whose last piece these words are; none where they are another piece of one, or no piece at all."""
         *pieces, _ = columns.ends
-        if len(words) in pieces and all(WHOLE.fullmatch(word) for word in words[:2]):
-            self.torn = words
+        begun = columns.with_redop(words)
+        if len(begun) in pieces and all(WHOLE.fullmatch(word) for word in begun[:2]):
+            self.torn = list(begun)
         elif self.torn and all(map(_is_figure, words)):
             more = [*self.torn, *words]
             if found := columns.rows(more):

@@ -74,7 +74,7 @@ class Columns:
     def rows(self, words: Sequence[str]) -> list[Row]:
         """One for each group; none where the words are no whole row. More words may follow, such as a timestamp."""
         *starts, width = self.ends
-        words = self._with_redop(words)
+        words = self.with_redop(words)
         if len(words) < width:
             return []
         head = dict(zip(self.head, words))  # noqa: B905 - 3.9 has no strict
@@ -83,7 +83,7 @@ class Columns:
         whole = [row for row in found if row is not None]
         return whole if len(whole) == len(found) else []
 
-    def _with_redop(self, words: Sequence[str]) -> Sequence[str]:
+    def with_redop(self, words: Sequence[str]) -> Sequence[str]:
         """hypercube_perf leaves the column of the operation empty; no operation is called a number."""
         place = self.head.index("redop") if "redop" in self.head else len(words)
         if len(words) <= place or re.fullmatch(r"-?\d+", words[place]) is None:

@@ -2,6 +2,7 @@
 // any more. Under the engine's mutex.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -35,8 +36,8 @@ class Connections {
   /// One of these has what NCCL would have waited for.
   bool anyOwesLent() const;
   /// NCCL gave up messages of a connection just now, or said so: it aborts, and its user waits for that.
-  void abort() { brokenOffNs_ = runNs(); }
-  bool aborts(int64_t now) const { return now - brokenOffNs_ < kAbortNs; }
+  void abort(bool aborts) { abortedNs_ = aborts ? runNs() : INT64_MIN / 2; }
+  bool aborts(int64_t now) const { return now - std::max(brokenOffNs_, abortedNs_) < kAbortNs; }
   /// Connects that NCCL no longer asks for, and processes that nothing connects us with any more.
   void tick(int64_t now);
   void endAbandoned(int64_t now);
@@ -56,6 +57,7 @@ class Connections {
   static constexpr int64_t kAbortNs = msToNs(1000);
   int64_t nextLook_ = 0;
   int64_t brokenOffNs_ = INT64_MIN / 2;  // when a connection was last closed in the middle
+  int64_t abortedNs_ = INT64_MIN / 2;    // when NCCL last said so
   Totals ended_;
 };
 

@@ -114,9 +114,9 @@ void Engine::reportEnd(uint64_t strangers) {
   add("dropped_by_kernel", unread);
 }
 
-void Engine::abort() {
+void Engine::abort(bool aborts) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  connections_.abort();
+  connections_.abort(aborts);
 }
 
 void Engine::flushAtExit() {

@@ -64,8 +64,8 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
 
   /// The log's level WARN, for whoever shares it. Never waits; may outlive the engine.
   const Warn& warner() const { return shared_.warn; }
-  /// NCCL's user aborts: an engine that ends in the next second waits for little.
-  void abort();
+  /// NCCL's user aborts: an engine that ends in the next second waits for little. False takes that back.
+  void abort(bool aborts);
   /// Log and events so far, when the process ends without the engine being closed. At most a second.
   void flushAtExit();
 

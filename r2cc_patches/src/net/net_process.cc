@@ -316,10 +316,10 @@ void NetProcess::atEnd() {
   engine_->flushAtExit();
 }
 
-void NetProcess::abort() {
+void NetProcess::abort(bool aborts) {
   if (inChild()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (engine_ != nullptr) engine_->abort();
+  if (engine_ != nullptr) engine_->abort(aborts);
 }
 
 void NetProcess::expectGpuMemory(int type, size_t size) {

@@ -38,7 +38,7 @@ class NetProcess {
   /// Says which net is in use, or was last, and how many connections it has.
   void sayInPath();
   void expectGpuMemory(int type, size_t size);
-  void abort();
+  void abort(bool aborts);
   void warn(const std::string& text) const;
   void info(const std::string& text) const;
 

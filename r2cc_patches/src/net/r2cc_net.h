@@ -19,8 +19,9 @@ bool r2ccWraps(const ncclNet_t* net);
 /// an address. The end that listens is told that nothing will come.
 bool r2ccRefuse(const void* handle);
 
-/// commFree of a communicator that its user aborts: where the end waits for what peers lack, it waits for little.
-void r2ccNetAborts();
+/// commFree: whether the communicator's user aborts it. Then the end waits for little where it waits for what peers
+/// lack; one that is freed later and ends well takes that back.
+void r2ccNetAborts(bool aborts);
 
 /// transport/net.cc, where NCCL was told that a message of a connection is done, in order: the head that it may publish
 /// instead of `head`. From the first such call on it may be told so while the receiver still lacks the message: its

@@ -256,7 +256,7 @@ ncclResult_t r2ccMoreCredit(const ncclNet_t* net, void* sendComm, uint64_t* head
   return connection == nullptr ? ncclSuccess : connection->moreCredit(*head, *more);
 }
 
-void r2ccNetAborts() { r2cc::NetProcess::instance().abort(); }
+void r2ccNetAborts(bool aborts) { r2cc::NetProcess::instance().abort(aborts); }
 
 bool r2ccRefuse(const void* handle) {
   return r2cc::tellListener(handle, "runs without R2CC: use the same library and R2CC_MODE on all ranks");

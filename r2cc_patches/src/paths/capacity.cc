@@ -1,6 +1,7 @@
 #include "paths/capacity.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <functional>
 
@@ -20,8 +21,9 @@ constexpr double kSlow = 0.80, kFull = 0.92;                                // o
 constexpr double kMuchSlower = 0.65;                                        // than it is said to be: found soon
 constexpr int kSamplesIfMuch = 3, kSamplesToAct = 12, kSamplesToAgree = 1;  // on top of those that make a median slow
 constexpr int kSamplesIfSilent = 20, kSilentToAgree = 5;
-constexpr double kFell = 0.6;          // of what they sustained: then it is nobody's own fault
-constexpr int kSamplesIfAllFell = 90;  // two seconds
+constexpr double kFell = 0.6;                 // of what it sustained
+constexpr int64_t kFellNs = msToNs(2000);     // for so long that counts: in a slow iteration it may rest for long
+constexpr int64_t kAllFellNs = msToNs(2000);  // one that is behind for so long is slow in its own right
 constexpr int64_t kAgreeNs = msToNs(1000);
 constexpr int kSamplesToBeWhole = 5, kSamplesToBeFair = 10;
 constexpr double kBetter = 1.4;  // than it is said to be
@@ -128,6 +130,9 @@ bool Capacities::note(int64_t window, int64_t now) {
     const Sample lately = load(account);
     const bool behind = static_cast<double>(lately.bytes) < kBehind * usual;
     account.waitedFor = lately.busy() >= (behind ? kMostlyBusy : kAlwaysBusy);
+    const bool proven = account.sustained > 0 && now - account.sustainedNs < kProvenNs;
+    const bool works = lately.busy() >= kMostlyBusy && account.count >= kWindows;
+    if (proven && works && median(account) < kFell * account.sustained) account.fellNs = now;
   }
   return work;
 }
@@ -140,14 +145,17 @@ double Capacities::reference(int64_t now) const {
   return secondOfMany(std::move(recent));
 }
 
-/// What all carry fell together: others fill the switch, or this host's NICs. TCP's luck then decides for a while who
-/// seems slow beside whom, and there is nowhere to go.
-bool Capacities::allFell(double reference, int64_t now) const {
-  std::vector<double> proven;
+/// What its siblings carry fell, too, while they had to work: others fill the switch, or this host's NICs. TCP's luck
+/// then decides for a while who seems slow beside whom, and there is nowhere to go. One slow NIC lets its siblings
+/// rest.
+bool Capacities::allFell(const Account& judged, int64_t now) const {
+  int siblings = 0, fell = 0;
   for (const auto& [path, account] : accounts_) {
-    if (account.sustained > 0 && now - account.sustainedNs < kProvenNs) proven.push_back(account.sustained);
+    if (&account == &judged || now - account.lastNs >= kStaleNs) continue;
+    siblings++;
+    fell += now - account.fellNs < kFellNs ? 1 : 0;
   }
-  return reference < kFell * secondOfMany(std::move(proven));
+  return fell > 0 && 2 * fell >= siblings;
 }
 
 std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& paths, int64_t now) {
@@ -192,9 +200,9 @@ bool Capacities::raise(Path& path, Account& account, double to, double seems, in
 
 /// Of samples in a row. One that sends a chunk now and then seems slow beside one that always sends, as each chunk's
 /// acknowledgement is waited for: only one that its connections wait for is slow.
-void Capacities::count(const Path& path, Account& account, double reference) {
+void Capacities::count(const Path& path, Account& account, double reference, int64_t now) {
   const double usual = median(account) / reference;
-  if (usual >= kSlow) account.slow = 0;
+  if (usual >= kSlow) account.slow = 0, account.slowSinceNs = now;
   if (usual < kSlow && account.waitedFor && last(account, 1).rate() < kSlow * reference) account.slow++;
   account.fair = usual < kSlow ? 0 : account.fair + 1;
   account.full = usual > kFull ? account.full + 1 : 0;
@@ -205,7 +213,7 @@ void Capacities::count(const Path& path, Account& account, double reference) {
 
 /// Slow, or better than it is said to be, for several samples in a row, and by enough to be worth a change of plans.
 bool Capacities::judge(Path& path, Account& account, double reference, int64_t now) {
-  count(path, account, reference);
+  count(path, account, reference, now);
   const double seems = median(account) / reference;
   account.seemed = std::max(account.seemed, seems);
   if (path.capacity < 1.0 && (now >= account.raiseFrom || seems >= kBeyond * account.refuted)) {
@@ -218,7 +226,7 @@ bool Capacities::judge(Path& path, Account& account, double reference, int64_t n
 }
 
 int Capacities::needed(const Path& path, const Account& account, double reference, int64_t now) const {
-  if (allFell(reference, now)) return kSamplesIfAllFell;
+  if (now - account.slowSinceNs < kAllFellNs && allFell(account, now)) return INT_MAX;
   const bool agreed = now < account.othersUntil;
   if (silent(account)) return agreed ? kSilentToAgree : kSamplesIfSilent;
   const bool much = median(account) < kMuchSlower * path.capacity * reference;
@@ -234,7 +242,8 @@ bool Capacities::settle(Path& path, Account& account, double reference, int64_t 
   const double found = std::clamp(last(account, slowSince).rate() / reference, kWeakest, 1.0);
   if (std::abs(found - path.capacity) < kStep * path.capacity) return false;
   if (found < path.capacity) {
-    const bool wrong = account.raisedNs > 0 && now - account.raisedNs < kRaiseHoldsNs;
+    const int64_t holdsNs = kRaiseHoldsNs + (allFell(account, now) ? kAllFellNs : 0);
+    const bool wrong = account.raisedNs > 0 && now - account.raisedNs < holdsNs;
     if (wrong) account.pauseNs = std::clamp(2 * account.pauseNs, kRaisePauseNs, kMostRaisePauseNs);
     if (wrong) account.raiseFrom = now + account.pauseNs, account.refuted = std::max(account.refuted, account.seemed);
     account.raisedNs = 0;  // one try, one pause, however far it falls

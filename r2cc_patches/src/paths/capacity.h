@@ -55,6 +55,8 @@ class Capacities {
     int slow = 0, fair = 0, full = 0;    // samples in a row
     int better = 0;                      // than it is said to be
     int64_t othersUntil = 0;             // somebody else saw it, too
+    int64_t slowSinceNs = 0;             // when it was last not slow
+    int64_t fellNs = INT64_MIN / 2;      // when it last had to work and carried far less than it sustained
     int easy = 0;                        // for so long others had to work, and nobody waited for it
     int64_t raisedNs = 0;                // when it was last given more
     int64_t pauseNs = 0, raiseFrom = 0;  // after that was wrong
@@ -73,9 +75,9 @@ class Capacities {
   /// (token bucket) lets through at once what it saved up meanwhile.
   static double shown(const Account& account, int64_t now);
   double reference(int64_t now) const;
-  bool allFell(double reference, int64_t now) const;
+  bool allFell(const Account& judged, int64_t now) const;
   bool judge(Path& path, Account& account, double reference, int64_t now);
-  static void count(const Path& path, Account& account, double reference);
+  static void count(const Path& path, Account& account, double reference, int64_t now);
   int needed(const Path& path, const Account& account, double reference, int64_t now) const;
   bool settle(Path& path, Account& account, double reference, int64_t now);
   static bool raise(Path& path, Account& account, double to, double seems, int64_t now);

@@ -309,6 +309,25 @@ TEST(net_capacity_where_all_fell_nobody_is_to_blame) {
   CHECK(std::abs(feed.paths[2]->capacity - 0.25) < 0.05);
 }
 
+TEST(net_capacity_siblings_that_rest_did_not_fall) {
+  // One NIC is slow, and paces the job: its siblings carry a chunk now and then, whose way there and back counts.
+  Feed feed(4);
+  for (int i = 0; i < 20; i++) CHECK_EQ(feed.window({0.125, 0.125, 0.125, 0.125}, 1.0), 0u);
+  int windows = 0;
+  while (feed.paths[3]->capacity == 1.0 && windows++ < 200) (void)feed.window({0.06, 0.06, 0.06, 0.02}, 0.4, 1.0);
+  CHECK(windows * kWindowNs < msToNs(300));
+}
+
+TEST(net_capacity_a_faster_nic_beside_others_says_nothing_of_them) {
+  // Of 200 and 100 Gbit/s: the fast one always works. One of the others becomes slow.
+  Feed feed(4);
+  const std::vector<double> mixed{0.25, 0.125, 0.125, 0.125};
+  for (int i = 0; i < 60; i++) CHECK_EQ(feed.window(mixed, 1.0, 0.85), 0u);
+  int windows = 0;
+  while (feed.paths[3]->capacity == 1.0 && windows++ < 200) (void)feed.window({0.25, 0.125, 0.125, 0.03}, 0.9, 1.0);
+  CHECK(windows * kWindowNs < msToNs(300));
+}
+
 TEST(net_capacity_the_kernels_coarse_clock_accuses_nobody) {
   Feed feed(4);
   uint64_t random = 5;
