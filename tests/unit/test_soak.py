@@ -19,6 +19,7 @@ from chaos_literal import at, lines
 from chaos.experiment.file import dump, load, loads
 from chaos.experiment.model import Experiment
 from chaos.faults.registry import spec_of
+from chaos.faults.spec import At
 from chaos.soak import draw, judge
 from chaos.soak.resume import earlier, same_build, same_workload
 from chaos.soak.run import Request, Soak, reduced
@@ -257,6 +258,23 @@ def test_a_switch_that_fails_is_no_failure_of_the_transport(tmp_path: Path, monk
     report, _, _ = soak(tmp_path, ScriptedBench(), open_bed=lambda _: bed(Switch(broken="gone")))
     assert (report.outcome, report.exit_code, report.failure) == ("infrastructure", 3, None)
     assert report.excused_rounds == 2
+
+
+def test_wrong_elements_count_though_the_next_fault_cannot_be_injected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def third_iteration(seed: int, number: int, **words: Any) -> Experiment:
+        drawn = small_round(
+            {"kind": "link_down", "host": "h1", "nic": "eth1", "duration_s": 0.05}, seed, number, **words
+        )
+        fault = drawn.faults[0].model_copy(update={"at": At(iteration=3)})
+        return drawn.model_copy(update={"faults": (fault,)})
+
+    monkeypatch.setattr("chaos.soak.run.draw.round_of", third_iteration)
+    bench = ScriptedBench(extra={(1, 1): ["--wrong-at", "0"]})
+    report, _, _ = soak(tmp_path, bench, open_bed=lambda _: bed(Switch(broken="ignores")), shrink_s=0.0)
+    assert (report.outcome, report.exit_code, report.excused_rounds) == ("failed", 1, 0)
+    assert "first in iteration 0 on rank 1" in report.failure.why
 
 
 def test_ctrl_c_reports_what_was_done(tmp_path: Path) -> None:
