@@ -79,7 +79,8 @@ class QueueFull(HelperFault):
 
     All of it goes to one neighbour, the subnet's first address. So several hosts with a `rate_mbit` each meet at that
     host's port of the switch: incast. One helper fills all NICs of a host by turns: helpers of their own would start
-    one after the other, and a busy machine would fill one NIC more than the next. So one core is the limit of all of them together.
+    one after the other, and a busy machine would fill one NIC more than the next. One core is the limit of all of them
+    together.
     """
 
     class Settings(FaultSpec):
