@@ -124,6 +124,7 @@ class Soak:
             cycles = draw.cycles_of(self._request.shapes[0])
             if cycles is not None:
                 self._learn_cycle(cycles)
+                self.tally.began = time.monotonic()  # else a busy machine would leave no time for a single round
             number = self.tally.rounds + self.tally.excused
             while not self._done() and self._failed is None:
                 self._round_or_excuse(number)

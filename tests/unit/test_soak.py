@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import re
+import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -258,6 +259,16 @@ def test_a_switch_that_fails_is_no_failure_of_the_transport(tmp_path: Path, monk
     report, _, _ = soak(tmp_path, ScriptedBench(), open_bed=lambda _: bed(Switch(broken="gone")))
     assert (report.outcome, report.exit_code, report.failure) == ("infrastructure", 3, None)
     assert report.excused_rounds == 2
+
+
+@pytest.mark.usefixtures("small_rounds")
+def test_a_first_run_takes_no_time_of_the_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a soak of no round at all passes, where that run took all the time."""
+    monkeypatch.setattr("chaos.soak.run.draw.cycles_of", lambda _: 4)
+    monkeypatch.setattr(Soak, "_learn_cycle", lambda self, cycles: time.sleep(1.2))
+    report, _, _ = soak(tmp_path, ScriptedBench(), max_faults=None)
+    assert report.outcome == "passed"
+    assert report.rounds > 0
 
 
 def test_wrong_elements_count_though_the_next_fault_cannot_be_injected(
