@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 
 from chaos.analysis import verdict
 from chaos.analysis.figures import run_figures
@@ -76,10 +77,15 @@ def grouped(lines: Iterable[Line]) -> dict[str, dict[int, list[Line]]]:
 def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> Run:
     """One `runs[]` entry."""
     figures = run_figures(read_run(lines), MODES[arm], iterations=experiment.workload.measured)
-    figures = replace(figures, results=results_of(lines))
+    blind = without_loss(lines)
+    said = {key: text for key, text in results_of(lines).items() if int(key.partition("/")[0]) not in blind}
+    figures = replace(figures, results=said)
     checks = verdict.run_checks(figures, experiment.hypothesis_of(arm), MODES[arm])
     why = failure_of(lines, figures, {fault.id for fault in experiment.faults if fault.may_miss})
     errors = list(dict.fromkeys([*([why] if why else []), *figures.errors]))
+    if blind:
+        ranks = ", ".join(str(rank) for rank in sorted(blind))
+        errors.append(f"the loss was never a number on rank {ranks}: its results say nothing, and are not compared")
     judged = verdict.run_verdict(checks, why)
     return replace(figures, run=run, checks=checks, errors=errors, verdict=judged)
 
@@ -90,6 +96,16 @@ def results_of(lines: list[Line]) -> dict[str, str]:
     ends = {"bench_end": "end", "result": "digest"}
     said = [line for line in lines if line["event"] in ("iteration", *ends) and "result" in line]
     return {f"{line['rank']}/{ends.get(line['event'], line.get('index'))}": line["result"] for line in said}
+
+
+def without_loss(lines: list[Line]) -> set[int]:
+    """Ranks that say a loss, and never one that is a number. What such a training computes is alike whatever happened:
+    each bit is that of "not a number". (Single steps are skipped by training in 16 bits.)"""
+    losses: dict[int, list[float | None]] = defaultdict(list)
+    for line in lines:
+        if line["event"] == "iteration" and "loss" in line:
+            losses[line["rank"]].append(line["loss"])
+    return {rank for rank, said in losses.items() if not any(loss is not None and isfinite(loss) for loss in said)}
 
 
 def failure_of(lines: list[Line], figures: Run, may_miss: Collection[str] = ()) -> str | None:

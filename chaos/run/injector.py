@@ -31,6 +31,10 @@ TooMuch = Callable[[Sequence[Target]], str | None]
 """Why so many NICs must not be broken at once; None: they may."""
 
 
+class NotActive(FaultError):
+    """The fault's command went well, and nothing came of it in time."""
+
+
 @dataclass
 class State:
     """Where one fault stands. `fault` knows what its `facts` found."""
@@ -106,7 +110,8 @@ class Injector:
         self._arm_hosts(state)
 
     def strike(self, fault_id: str, cycle: int) -> int:
-        """Injects and confirms; returns when the command was issued. FaultError when it does not take effect."""
+        """Injects and confirms; returns when the command was issued. FaultError when it does not take effect, unless it
+        may miss: then it is undone, and has missed."""
         state = self.states[fault_id]
         self._refuse_overlap(state)
         self._refuse_too_much(state)
@@ -120,7 +125,14 @@ class Injector:
         state.struck = state.injected = True
         before_ns, after_ns = self._take(state, state.fault.inject(), inject=True)
         self._write(state, "injected", before_ns=before_ns, after_ns=after_ns)
-        self._confirm(state, active=True)
+        try:
+            self._confirm(state, active=True)
+        except NotActive:
+            if not state.planned.spec.may_miss:
+                raise
+            self.heal(fault_id)
+            self._write(state, "missed")
+            return before_ns
         self._write(state, "active")
         return before_ns
 
@@ -329,8 +341,10 @@ class Injector:
 
     def _unproved(self, state: State, word: str, took_s: float) -> FaultError:
         why = state.fault.why_not(state.answers) if word == "active" else ""
-        message = f"{state.planned.spec.id}: not {word} {took_s:.2g} s after the command"
-        return FaultError(f"{message}: {why}" if why else message, "run again")
+        spec = state.planned.spec
+        message = f"{spec.id} ({spec.kind}): not {word} {took_s:.2g} s after the command"
+        kind = NotActive if word == "active" else FaultError
+        return kind(f"{message}: {why}" if why else message, "run again")
 
     def _rank_has_ended(self, state: State) -> bool:
         """A rank that has ended is not stopped any more, and cannot be asked."""

@@ -106,6 +106,15 @@ def wrong(lines: Sequence[Line]) -> str | None:
     )
 
 
+def left_out_nics(lines: Sequence[Line], nics: int) -> str | None:
+    """Which rank of ours runs without one of its host's NICs, if any does: what is broken on that one hits nobody.
+    (Stock leaves out a port that is down at its start.)"""
+    for line in lines:
+        if line["event"] == "bench_start" and line["mode"] and len(line["nics"]) < nics:
+            return f"rank {line['rank']} used {', '.join(line['nics'])} alone"
+    return None
+
+
 def _slow(lines: Sequence[Line], *, own: bool) -> str | None:
     slow = _stalled(lines, own=own)
     if not slow or any(line["event"] == "log" and STANDSTILL in line["message"] for line in lines):
@@ -187,9 +196,9 @@ def injected_before(lines: Iterable[Line], limit_ns: int | None) -> set[str]:
 
 
 def fates(lines: Sequence[Line]) -> list[Fate]:
-    """Every fault that was injected, in order."""
+    """Every fault that was injected and took effect, in order."""
     data = read_run(lines)
-    return [_fate(data, fault) for fault in data.faults if fault.onset_ns is not None]
+    return [_fate(data, fault) for fault in data.faults if fault.onset_ns is not None and not fault.missed]
 
 
 def _fate(data: RunData, fault: FaultTimes) -> Fate:

@@ -219,6 +219,9 @@ class Soak:
         lines = list(read(path))
         asked = experiment.workload.measured if experiment.workload.foreign else None
         why = judge.wrong(lines) or why  # a program that found some ends badly, which says less
+        left_out = None if self._own or why else judge.left_out_nics(lines, experiment.topology["nics"])
+        if left_out:
+            raise InfraError(f"{left_out}: faults of its other NICs hit nobody", f"see {path}")
         return lines, why or judge.failure(lines, len(plan.ranks), own=self._own, asked=asked)
 
     def _status(self, now: str = "") -> str:

@@ -390,8 +390,8 @@ ncclResult_t Schedules::adopt(const Plans& plans, const char* what) {
   if (takesApart() || !replaysChains()) loadUnevenly(takesApart(), inTurn || (inTurn_ && replaysChains()));
   for (size_t i = 0; i < plans.size(); i++) {
     const bool taken = !ways_[i].pieces.empty();
-    INFO(NCCL_COLL, "R2CC: epoch %lu, %s: %s from %lu bytes on is %s. %s", static_cast<unsigned long>(epoch_), what,
-         kOperations[i].name, static_cast<unsigned long>(taken ? *plans[i].thresholdBytes : UINT64_MAX),
+    const std::string from = taken ? " from " + std::to_string(*plans[i].thresholdBytes) + " bytes on" : "";
+    INFO(NCCL_COLL, "R2CC: epoch %lu, %s: %s%s is %s. %s", epoch_, what, kOperations[i].name, from.c_str(),
          taken ? planner::name(plans[i].schedule) : "as NCCL chooses", plans[i].why.c_str());
   }
   return ncclSuccess;

@@ -52,6 +52,11 @@ def test_what_the_program_says_of_its_time_counts() -> None:
     assert iterations(lines) == [(0, 7.5), (1, 8.0)]
 
 
+def test_a_loss_that_is_no_number_is_said_to_be_none() -> None:
+    lines = events(reader(r"step \d+ loss (?P<loss>\S+)"), (110, "step 1 loss 2.5"), (120, "step 2 loss nan"))
+    assert [line["loss"] for line in lines if line["event"] == "iteration"] == [2.5, None]
+
+
 def test_a_progress_bar_that_is_drawn_again_is_one_step() -> None:
     lines = events(reader(), (110, "step 1"), (115, "step 1"), (120, "step 2"))
     assert [index for index, _ in iterations(lines)] == [0, 1]

@@ -106,6 +106,14 @@ def test_failures_have_a_reason(made: list[dict[str, Any]], words: str) -> None:
     assert words in str(judge.failure(made, 2))
 
 
+def test_a_round_without_one_of_its_nics_says_nothing() -> None:
+    """Half of the rounds over RDMA had one that was down at the start, and used the other one alone to the end."""
+    alone = journal(bench_start={"nics": ["rxe1"]})
+    assert judge.left_out_nics(alone, 2) == "rank 0 used rxe1 alone"
+    assert judge.left_out_nics(journal(bench_start={"nics": ["rxe1", "rxe0"]}), 2) is None
+    assert judge.left_out_nics(journal(bench_start={"nics": ["rxe1"], "mode": 0}), 2) is None, "as stock does"
+
+
 def test_an_iteration_may_take_long_where_commands_do() -> None:
     slow = {**at(30000, "h0", "iteration", rank=0, index=9, start_ns=10**9, end_ns=30 * 10**9), "run": 0}
     slow |= {"bytes": 1, "wrong_elements": 0}

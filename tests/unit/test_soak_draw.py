@@ -52,6 +52,13 @@ def test_all_kinds_extents_and_times_are_drawn() -> None:
     assert len(faults) > 60 * 30, "thousands must fit into an hour"
 
 
+def test_a_nic_that_is_down_at_the_start_is_one_of_the_ranks() -> None:
+    """Over RDMA NCCL leaves such a one out for good; the guests are told to take it."""
+    rounds = [draw.round_of(1, n, arm="balance", seconds=5, shapes=draw.VM_SHAPES) for n in range(8)]
+    assert any(fault.at.launch_s is not None for made in rounds for fault in made.faults)
+    assert all(made.arms["balance"].env["R2CC_IB_DOWN_PORTS"] == "1" for made in rounds)
+
+
 def test_what_is_drawn_over_rdma() -> None:
     faults = [
         fault

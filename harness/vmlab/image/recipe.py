@@ -70,6 +70,7 @@ MODULES = (
     "sch_netem",
     "sch_prio",
     "nf_tables",
+    "nft_numgen",
 )
 """Loaded at boot in this order, each after what it depends on."""
 

@@ -123,8 +123,7 @@ class CommandLines(LineReader):
         took_ms = took_s * 1e3 if took_ms is None and took_s is not None else took_ms
         self.at_once += together and took_ms is None
         start_ns = self.begun_ns if took_ms is None else read_ns - round(took_ms * 1e6)
-        loss = self._number(groups, "loss")
-        more: Line = {} if loss is None else {"loss": loss}
+        more: Line = {"loss": self._number(groups, "loss")} if "loss" in groups else {}
         if "result" in groups:
             more["result"] = short(groups["result"])
         yield from self._ended(start_ns, read_ns, more)
