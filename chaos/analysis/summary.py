@@ -78,14 +78,13 @@ def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> 
     """One `runs[]` entry."""
     figures = run_figures(read_run(lines), MODES[arm], iterations=experiment.workload.measured)
     blind = without_loss(lines)
-    said = {key: text for key, text in results_of(lines).items() if int(key.partition("/")[0]) not in blind}
+    said = {} if blind else results_of(lines)
     figures = replace(figures, results=said)
     checks = verdict.run_checks(figures, experiment.hypothesis_of(arm), MODES[arm])
     why = failure_of(lines, figures, {fault.id for fault in experiment.faults if fault.may_miss})
     errors = list(dict.fromkeys([*([why] if why else []), *figures.errors]))
     if blind:
-        ranks = ", ".join(str(rank) for rank in sorted(blind))
-        errors.append(f"the loss was never a number on rank {ranks}: its results say nothing, and are not compared")
+        errors.append("the loss was never a number: results say nothing, and are not compared")
     judged = verdict.run_verdict(checks, why)
     return replace(figures, run=run, checks=checks, errors=errors, verdict=judged)
 
@@ -98,14 +97,11 @@ def results_of(lines: list[Line]) -> dict[str, str]:
     return {f"{line['rank']}/{ends.get(line['event'], line.get('index'))}": line["result"] for line in said}
 
 
-def without_loss(lines: list[Line]) -> set[int]:
-    """Ranks that say a loss, and never one that is a number. What such a training computes is alike whatever happened:
-    each bit is that of "not a number". (Single steps are skipped by training in 16 bits.)"""
-    losses: dict[int, list[float | None]] = defaultdict(list)
-    for line in lines:
-        if line["event"] == "iteration" and "loss" in line:
-            losses[line["rank"]].append(line["loss"])
-    return {rank for rank, said in losses.items() if not any(loss is not None and isfinite(loss) for loss in said)}
+def without_loss(lines: list[Line]) -> bool:
+    """Whether ranks say a loss, and none ever one that is a number. What such a training computes is alike whatever
+    happened: each bit is that of "not a number". (Single steps are skipped by training in 16 bits.)"""
+    losses = [line["loss"] for line in lines if line["event"] == "iteration" and "loss" in line]
+    return bool(losses) and not any(loss is not None and isfinite(loss) for loss in losses)
 
 
 def failure_of(lines: list[Line], figures: Run, may_miss: Collection[str] = ()) -> str | None:

@@ -230,7 +230,7 @@ def given() -> list[str]:
 def _words(report: Report) -> str:
     """The last lines: what happened, and what to do with a failure."""
     text = (
-        f"{report.outcome}: {report.faults} faults in {report.rounds} rounds, "
+        f"{report.outcome}: {report.faults} faults in {report.rounds} rounds ({report.missed} more never struck), "
         f"{report.iterations} iterations, {report.bytes_checked / 1e9:.1f} GB checked, "
         f"{report.connections_failed_over} connections moved, {report.connections_failed_back} returned; "
         f"seed {report.seed}"

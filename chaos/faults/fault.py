@@ -67,6 +67,10 @@ class Fault(ABC):
     """Never without a dead-man switch that is armed on the host: we cannot undo it ourselves."""
     confirm_s: ClassVar[float] = 0.0
     """How long it may take to take effect, and to be gone, after its command; 0: no longer than any fault."""
+    inside_ranks: ClassVar[bool] = False
+    """Ranks do it to themselves, when they see that they should: not while they are stopped."""
+    stops_ranks: ClassVar[bool] = False
+    """While it lasts a rank does nothing at all."""
     drawn: ClassVar[int] = 0
     """How often the soak draws it on a bed that carries it, beside the other kinds; 0: never."""
     drawn_over_rdma: ClassVar[int | None] = None

@@ -31,10 +31,6 @@ TooMuch = Callable[[Sequence[Target]], str | None]
 """Why so many NICs must not be broken at once; None: they may."""
 
 
-class NotActive(FaultError):
-    """The fault's command went well, and nothing came of it in time."""
-
-
 @dataclass
 class State:
     """Where one fault stands. `fault` knows what its `facts` found."""
@@ -110,8 +106,7 @@ class Injector:
         self._arm_hosts(state)
 
     def strike(self, fault_id: str, cycle: int) -> int:
-        """Injects and confirms; returns when the command was issued. FaultError when it does not take effect, unless it
-        may miss: then it is undone, and has missed."""
+        """Injects and confirms; returns when the command was issued. FaultError when it does not take effect."""
         state = self.states[fault_id]
         self._refuse_overlap(state)
         self._refuse_too_much(state)
@@ -125,14 +120,7 @@ class Injector:
         state.struck = state.injected = True
         before_ns, after_ns = self._take(state, state.fault.inject(), inject=True)
         self._write(state, "injected", before_ns=before_ns, after_ns=after_ns)
-        try:
-            self._confirm(state, active=True)
-        except NotActive:
-            if not state.planned.spec.may_miss:
-                raise
-            self.heal(fault_id)
-            self._write(state, "missed")
-            return before_ns
+        self._confirm(state, active=True)
         self._write(state, "active")
         return before_ns
 
@@ -245,6 +233,12 @@ class Injector:
         injected = [state.planned for state in self.states.values() if state.injected]
         return next((other.spec.id for other in injected if planned.clashes(other)), None)
 
+    def deaf(self, planned: PlannedFault) -> bool:
+        """It acts inside ranks, and one on its hosts is stopped. Nobody lets that go on while we wait for an effect."""
+        stopped = {state.planned.host for state in self.states.values() if state.injected and state.fault.stops_ranks}
+        hosts = {host for host, _ in planned.targets} or {planned.host}
+        return planned.fault.inside_ranks and bool(hosts & stopped)
+
     def _refuse_overlap(self, state: State) -> None:
         mine, other = state.planned, self.clash_of(state.planned)
         if other is not None:
@@ -343,8 +337,7 @@ class Injector:
         why = state.fault.why_not(state.answers) if word == "active" else ""
         spec = state.planned.spec
         message = f"{spec.id} ({spec.kind}): not {word} {took_s:.2g} s after the command"
-        kind = NotActive if word == "active" else FaultError
-        return kind(f"{message}: {why}" if why else message, "run again")
+        return FaultError(f"{message}: {why}" if why else message, "run again")
 
     def _rank_has_ended(self, state: State) -> bool:
         """A rank that has ended is not stopped any more, and cannot be asked."""

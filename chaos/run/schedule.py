@@ -84,7 +84,8 @@ class Schedule:
         """Injects; this outage's end and the next one's beginning are measured from when the command was issued."""
         spec = planned.spec
         late = now_ns() - due_ns > LATE_NS
-        if self._ended(spec) or (spec.may_miss and (late or self._injector.clash_of(planned))):
+        in_vain = late or self._injector.clash_of(planned) or self._injector.deaf(planned)
+        if self._ended(spec) or (spec.may_miss and in_vain):
             return
         if spec.forever and spec.rank is not None:
             for each in self._ranks.of(spec.rank):

@@ -22,7 +22,7 @@ OF_SHORTEST = 30
 """Somebody's own iterations may take longer than those of the soak."""
 BLAME_NS = 3_000_000_000
 """Faults that strike later than this into an iteration that stands still are not why it does."""
-KEPT = {"run_start", "run_end", "fault", "path", "nic", "net_end", "bench_end", "error", "log"}
+KEPT = {"run_start", "run_end", "fault", "path", "nic", "net_end", "bench_start", "bench_end", "error", "log"}
 """What is kept of the journal of a round that went well."""
 
 
@@ -85,6 +85,8 @@ class Report:
     by_kind: Mapping[str, OfKind]
     failure: Failure | None
     fates: Sequence[Fate] | None = left_out()
+    missed: Count | None = left_out()
+    """Faults that were drawn and never struck; None: of an earlier version, which did not count them."""
     under: str | None = left_out()
     """The experiment whose topology and workload it has; None: those of the soak."""
     under_digest: str | None = left_out()
@@ -196,9 +198,14 @@ def injected_before(lines: Iterable[Line], limit_ns: int | None) -> set[str]:
 
 
 def fates(lines: Sequence[Line]) -> list[Fate]:
-    """Every fault that was injected and took effect, in order."""
+    """Every fault that was injected, in order."""
     data = read_run(lines)
-    return [_fate(data, fault) for fault in data.faults if fault.onset_ns is not None and not fault.missed]
+    return [_fate(data, fault) for fault in data.faults if fault.onset_ns is not None]
+
+
+def missed(lines: Sequence[Line]) -> int:
+    """Faults that were drawn and never struck: late by two seconds, or where another one still was."""
+    return sum(fault.onset_ns is None for fault in read_run(lines).faults)
 
 
 def _fate(data: RunData, fault: FaultTimes) -> Fate:

@@ -65,6 +65,7 @@ class Tally:
     iterations: int = 0
     bytes: int = 0
     fates: list[judge.Fate] = field(default_factory=list)
+    missed: int = 0
     failovers: int = 0
     failbacks: int = 0
     began: float = field(default_factory=time.monotonic)
@@ -81,6 +82,7 @@ class Tally:
             iterations=before.iterations,
             bytes=before.bytes_checked,
             fates=list(before.fates or ()),
+            missed=before.missed or 0,
             failovers=before.connections_failed_over,
             failbacks=before.connections_failed_back,
             minutes_before=before.minutes,
@@ -97,6 +99,7 @@ class Tally:
         every = experiment.workload.looks_every
         self.bytes += sum(int(line["bytes"]) for line in done if (line["index"] + 1) % every == 0)
         self.fates += judge.fates(lines)
+        self.missed += judge.missed(lines)
         for line in lines:
             if line["event"] == "net_end":
                 self.failovers += int(line["failovers"])
@@ -157,6 +160,8 @@ class Soak:
         try:
             self._round(number)
         except InfraError as error:
+            if self._failed is not None:  # it came up while that was made smaller, and takes nothing back
+                raise
             self.tally.excused += 1
             self._say(f"round {number} does not count: {error.message}")
             (self._out.path / f"round-{number:04}.jsonl").unlink(missing_ok=True)
@@ -219,10 +224,11 @@ class Soak:
         lines = list(read(path))
         asked = experiment.workload.measured if experiment.workload.foreign else None
         why = judge.wrong(lines) or why  # a program that found some ends badly, which says less
+        why = why or judge.failure(lines, len(plan.ranks), own=self._own, asked=asked)
         left_out = None if self._own or why else judge.left_out_nics(lines, experiment.topology["nics"])
         if left_out:
-            raise InfraError(f"{left_out}: faults of its other NICs hit nobody", f"see {path}")
-        return lines, why or judge.failure(lines, len(plan.ranks), own=self._own, asked=asked)
+            raise InfraError(f"{left_out}: faults of its other NICs hit nobody", "run again")
+        return lines, why
 
     def _status(self, now: str = "") -> str:
         """What counts for good never falls; `now`: what is under way, and may yet come to nothing."""
@@ -306,6 +312,7 @@ class Soak:
             by_kind=judge.totals(tally.fates),
             failure=self._failed,
             fates=tally.fates,
+            missed=tally.missed,
             under=own.name if (own := request.shapes[0].under) else None,
             under_digest=request.under_digest,
         )

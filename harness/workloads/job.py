@@ -10,6 +10,7 @@ import time
 from argparse import Namespace
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,8 +71,9 @@ class Job:
         self._turn = 0
 
     def say(self, event: str, **fields: Any) -> None:
-        """One line by one write: the net library writes between ours."""
-        line = {"event": event, "t_ns": time.monotonic_ns(), "rank": self.rank, **fields}
+        """One line by one write: the net library writes between ours. JSON has no word for what is not a number."""
+        told = {name: None if isinstance(of, float) and not isfinite(of) else of for name, of in fields.items()}
+        line = {"event": event, "t_ns": time.monotonic_ns(), "rank": self.rank, **told}
         os.write(1, (json.dumps(line) + "\n").encode())
 
     def finish(self) -> None:

@@ -97,5 +97,5 @@ def test_a_loss_that_was_never_a_number_is_not_compared(losses: tuple[float | No
     ]
     ended = at(3000, "controller", "run_end", outcome="finished", reason=None, exit_codes={})
     entry = run_entry([{**line, "run": 0} for line in (*lines("migrate"), *steps, ended)], 0, experiment, "migrate")
-    said = [text for text in entry.errors if "never a number on rank 0, 1" in text]
+    said = [text for text in entry.errors if "never a number" in text]
     assert (identical([entry], [entry]), len(said)) == ((True, 0) if judged else (None, 1))

@@ -42,6 +42,7 @@ class QpError(HostFault):
     privilege = "none"
     features = ("rdma",)
     confirm_s = 5.0
+    inside_ranks = True
     drawn = 2
 
     @property

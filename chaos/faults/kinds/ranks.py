@@ -48,6 +48,7 @@ class StopRank(RankFault):
     noun = "stopped process"
     does = "stops a rank (SIGSTOP) and lets it go on (SIGCONT)"
     peer_sees = "its peers: silence on all paths at once; their data waits in its buffers"
+    stops_ranks = True
     drawn = 2
 
     def inject(self) -> list[Step]:

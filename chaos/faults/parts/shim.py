@@ -55,6 +55,7 @@ class ShimFault(Fault, ABC):
     requires = ("sh", "rm", "cat")
     privilege = "none"
     confirm_s: ClassVar[float] = 5.0
+    inside_ranks: ClassVar[bool] = True
     victim: ClassVar[str] = "TCP connection"
     """What a rule hits, as the error says that none was."""
 
