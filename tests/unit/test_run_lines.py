@@ -181,15 +181,21 @@ def test_only_a_fault_that_waits_for_a_line_makes_the_run_impatient() -> None:
         assert schedule.waits() is waits
 
 
-@pytest.mark.parametrize(("may_miss", "late_s", "strikes"), [(True, 0, 1), (True, 3, 0), (False, 3, 1)])
-def test_a_fault_that_is_late_is_left_out_where_it_may_miss(may_miss: bool, late_s: int, strikes: int) -> None:
-    """Commands of faults before it took long, and nobody wants all of them at once."""
+@pytest.mark.parametrize(
+    ("may_miss", "late_s", "deaf", "strikes"),
+    [(True, 0, False, 1), (True, 3, False, 0), (False, 3, False, 1), (True, 0, True, 0), (False, 0, True, 1)],
+)
+def test_a_fault_that_is_late_is_left_out_where_it_may_miss(
+    may_miss: bool, late_s: int, deaf: bool, strikes: int
+) -> None:
+    """Commands of faults before it took long, and nobody wants all of them at once. Or ranks cannot see it now."""
     words = {"id": "a", "kind": "link_down", "host": "h1", "nic": "eth0", "duration_s": 1, "at": {"launch_s": 0}}
     spec = FaultSpec.model_validate({**words, "may_miss": may_miss})
     plan = Plan("stock", 0, [], [], [PlannedFault(spec, spec)])  # type: ignore[arg-type]
     ranks, injector, timers = Mock(), Mock(), Timers()
     ranks.of.return_value = [Mock(eof=False)]
     injector.strike.return_value, injector.clash_of.return_value = now_ns(), None
+    injector.deaf.return_value = deaf
     Schedule(plan, ranks, injector, timers, lambda: None).launched()
     for action in timers.due(now_ns()):
         with pytest.MonkeyPatch.context() as clock:
