@@ -186,7 +186,8 @@ def test_the_second_of_two_deploys_is_refused_with_the_firsts_name(tmp_path: Pat
         assert shared == ""
         hosts = {"n1": LocalHost("n1"), "n2": LocalHost("n2")}
         other = {"n1": str(tmp_path / "p"), "n2": str(tmp_path / "q")}
-        planned = work.plan(hosts, other, lambda _: _build(tmp_path / "b2", "b2"))
+        second = _build(tmp_path / "b2", "b2")
+        planned = work.plan(hosts, other, lambda _: second)
         with pytest.raises(InfraError, match="n1: another deploy is at work there: alice@login, pid 7"):
             work.deploy(hosts, planned, "me", keep=3, told=lambda _host, _what: None)
         assert not (tmp_path / "q" / "current").exists()  # nobody gets half of the hosts
