@@ -143,18 +143,24 @@ def longest_ms(data: RunData, fault: FaultTimes) -> float | None:
     """The longest iteration while the fault lasted and things settled.
 
     What operations beside it took longer than usual that the program does not time counts, too: a fault that struck one
-    of these must not pass for harmless. It may lie before the first iteration or behind the last one. As much as they
-    took where no fault was is none of the fault's doing: a program makes its data and checks it there.
+    of these must not pass for harmless. It may lie anywhere in its row, and so before the first struck iteration or
+    behind the last one. As much as they took where no fault was is none of the fault's doing: a program makes its data
+    and checks it there.
     """
     struck, durations = struck_indices(data, fault), data.durations_ms
-    beside = {
-        line["index"]: line["beside_ms"] for line in data.by_event.get("iteration", []) if line.get("beside_ms", 0) > 0
-    }
-    reached = range(min(struck) - 1, max(struck) + 2) if struck else range(0)
-    noise = max((beside.get(index, 0.0) for index in undisturbed_indices(data) if index not in reached), default=0.0)
-    over = {index: beside[index] - noise for index in reached if beside.get(index, 0.0) > noise}
+    beside = [line for line in data.by_event.get("iteration", []) if line.get("beside_ms", 0) > 0]
+    reached = {line["index"]: line["beside_ms"] for line in beside if struck and _row_reaches(line, struck)}
+    undisturbed = set(undisturbed_indices(data)) - set(reached)
+    noise = max((line["beside_ms"] for line in beside if line["index"] in undisturbed), default=0.0)
+    over = {index: took_ms - noise for index, took_ms in reached.items() if took_ms > noise}
     found = [(durations[index] if index in struck else 0.0) + over.get(index, 0.0) for index in {*struck, *over}]
     return max(found, default=None)
+
+
+def _row_reaches(line: Json, struck: list[int]) -> bool:
+    """Whether the row of this iteration has a struck one, or ends or begins next to one."""
+    first, last = line.get("row", [line["index"], line["index"]])
+    return bool(first <= max(struck) + 1 and last >= min(struck) - 1)
 
 
 def return_ms(data: RunData, fault: FaultTimes) -> float | None:

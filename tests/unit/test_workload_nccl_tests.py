@@ -89,8 +89,8 @@ def test_a_stall_that_is_not_timed_goes_beside_the_longest_iteration(first: int,
     spans = iterations(lines)
     assert spans[8][1] == begin
     assert spans[11][2] == (230.0 if last > first else 530.0)
-    beside = [(line["index"], line["beside_ms"]) for line in lines if "beside_ms" in line]
-    assert beside == [(11 if last > first else 8, 300.0)]
+    beside = [(line["index"], line["beside_ms"], line["row"]) for line in lines if "beside_ms" in line]
+    assert beside == [(11 if last > first else 8, 300.0, [8, 11])]
 
 
 def test_bus_bandwidth_of_an_iteration_goes_as_one_over_its_time() -> None:

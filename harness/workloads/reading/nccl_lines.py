@@ -104,8 +104,10 @@ class Rows(CommandLines):
                 for number, (start_ns, end_ns) in enumerate(times):
                     index = (2 * place + way) * self.each + number
                     line = self._iteration(index, measured, start_ns, end_ns, last=number == len(times) - 1)
-                    stalled = where.beside_us and (way, number) == where.longest
-                    yield {**line, "beside_ms": round(where.beside_us / US, 3)} if stalled else line
+                    if where.beside_us and (way, number) == where.longest:
+                        line["beside_ms"] = round(where.beside_us / US, 3)
+                        line["row"] = [2 * place * self.each, 2 * (place + 1) * self.each - 1]
+                    yield line
 
     def _exact(self, printed: Printed, found: Sequence[tuple[Row, ...]]) -> Printed:
         """With the times of single iterations, where they are known; the mean of all otherwise."""

@@ -3,8 +3,8 @@
 moves real bytes, in a ring over TCP, from `eth0` of one lab host to that of the next.
 
 It is told its rank by Open MPI, as a rank of MPI is. RING says what goes wrong, as JSON: `wrong` (row: elements),
-`alone` (as without MPI), `torn` (the JSON ends in the middle), `die_after` (rows), `not_timed` (operations before those
-that are timed; else one).
+`alone` (as without MPI), `torn` (the JSON ends in the middle), `die_after` (rows), `checked` (operations behind those
+that are timed; else one), `slow` (iteration: ms more).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Program(Standin):
         super().__init__(program, words, script)
         ranks = 1 if script.get("alone") else int(os.environ["OMPI_COMM_WORLD_SIZE"])
         self.ring = Ring(self.place, ranks, int(os.environ["OMPI_COMM_WORLD_LOCAL_SIZE"]))
-        self.cycle = 0
+        self.cycle = self.iteration = 0
         self.times_us: list[float] = []
 
     def end(self) -> int:
@@ -90,14 +90,17 @@ class Program(Standin):
 
     def part(self, number: int, size_bytes: int, kind: str) -> None:
         data = bytes(size_bytes)
-        for _ in range(int(self.script.get("not_timed", 1))):  # type: ignore[call-overload]
-            self.ring.once(data)
-        times = []
+        self.ring.once(data)
+        times: list[float] = []
+        slow = dict(self.script.get("slow", {}))  # type: ignore[call-overload]
         for _ in range(int(self.asked["-n"])):
             began = time.monotonic()
             self.ring.once(data)
+            time.sleep(slow.get(str(self.iteration), 0) / 1000)
+            self.iteration += 1
             times.append((time.monotonic() - began) * 1e6)
-        self.ring.once(data)
+        for _ in range(int(self.script.get("checked", 1))):  # type: ignore[call-overload]
+            self.ring.once(data)
         mean = sum(times) / len(times)
         rate = size_bytes / mean / 1000
         wrong = dict(self.script.get("wrong", {})).get(str(number), 0)  # type: ignore[call-overload]
