@@ -19,6 +19,11 @@ class Command:
     input: str = ""
     limit_s: float = 5.0
 
+    @property
+    def waits(self) -> bool:
+        """It does nothing before it has read its input, and then line by line (`ip -batch -`, `tc -batch -`)."""
+        return bool(self.input) and self.argv[1:] == ("-batch", "-")
+
     def text(self) -> str:
         """As one would type it there."""
         return shlex.join(self.argv) + (f" <<< {shlex.quote(self.input.rstrip())}" if self.input else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from chaos.deadman.record import began_at, continue_step
 from chaos.faults.steps import SWITCH, Alive, Command, Look, Signal, Start, Step, Stop
 from harness.errors import CommandError, FaultError
 from harness.hosts import Host, Process, Result
+from harness.hosts.base import spawn_held
 
 COMMAND_S = 5.0
 END_S = 2.0
@@ -58,6 +60,14 @@ class Actors:
     machine_of: Callable[[int], Host | None] = lambda rank: None
     """Whose /proc a rank's process is in; None: this machine's."""
     _helpers: dict[tuple[str, str], Process] = field(default_factory=dict)
+    _waiting: dict[Command, tuple[Process, int]] = field(default_factory=dict)
+    """Started ahead, and the descriptor by which each gets its input."""
+
+    def prepare(self, steps: Sequence[Step]) -> None:
+        """Starts what does nothing before it has read its input: a start takes 30 ms on busy cores. `take` gives it."""
+        for step in steps:
+            if isinstance(step, Command) and step.waits and step not in self._waiting:
+                self._waiting[step] = spawn_held(self._host(step.on), list(step.argv))
 
     def take(self, steps: Sequence[Step]) -> list[Result]:
         """All steps at the same time, answers in their order. Raises CommandError when one cannot be started."""
@@ -83,9 +93,19 @@ class Actors:
         with ExitStack() as stack:
             for key in list(self._helpers):
                 stack.callback(self._stop, *key)
+            for process, ours in self._waiting.values():
+                stack.callback(process.close)
+                stack.callback(os.close, ours)
+            self._waiting.clear()
 
     def _one(self, step: Step) -> Result:
         if isinstance(step, Command):
+            if step in self._waiting:
+                process, ours = self._waiting.pop(step)
+                if process.poll() is None:
+                    return _told(step, process, ours)
+                os.close(ours)
+                process.close()
             host = self._host(step.on)
             return host.run(list(step.argv), input=step.input or None, timeout_s=step.limit_s, check=False)
         if isinstance(step, Signal):
@@ -148,6 +168,18 @@ class Actors:
                 process.wait(END_S)
         finally:
             process.close()
+
+
+def _told(step: Command, process: Process, ours: int) -> Result:
+    """Gives a command that waits its input, and waits for its end."""
+    try:
+        with suppress(BrokenPipeError):  # it has ended: its exit code says why
+            os.write(ours, step.input.encode())
+        os.close(ours)
+        code = process.wait(step.limit_s)
+        return Result(step.argv, code, "", process.stderr_tail())
+    finally:
+        process.close()
 
 
 def _said(step: Step, stdout: str = "") -> Result:

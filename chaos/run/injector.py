@@ -97,9 +97,12 @@ class Injector:
             self._write(state, "armed")
 
     def ready(self, fault_id: str, cycle: int) -> None:
-        """Arms the fault's hosts ahead of the strike, which would else come late by some round trips."""
+        """Ahead of the strike, which would else come late: arms the fault's hosts, or starts commands that wait."""
         state = self.states[fault_id]
-        if self._deadman is None or state.injected or state.armed_for == cycle:
+        if state.injected or state.armed_for == cycle:
+            return
+        if self._deadman is None:
+            self._actors.prepare(state.fault.inject())
             return
         state.cycle = cycle
         self._register(state)
