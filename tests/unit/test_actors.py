@@ -92,7 +92,7 @@ def test_a_failure_is_told_as_ever(bed: Bed) -> None:
 def test_what_hangs_is_ended_at_its_limit(bed: Bed) -> None:
     step = bed.step("sleep", 0.2)
     bed.actors.prepare([step])
-    with pytest.raises(CommandError, match="pid .* still runs"):
+    with pytest.raises(CommandError, match="still runs"):
         bed.actors.take([step])
     assert gone(bed.lines("begun", 1)[0])
 
