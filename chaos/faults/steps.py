@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 SWITCH = "switch"
+BATCHES = {"ip": ("ip", "-batch", "-"), "tc": ("tc", "-batch", "-"), "nft": ("nft", "-f", "-")}
+"""Programs that read from stdin what else are their words. nft joins its words itself."""
+PLAIN = re.compile(r"[\w.:/@%+-]+")
+"""A word that a batch does not take apart."""
 
 
 @dataclass(frozen=True)
@@ -19,10 +24,17 @@ class Command:
     input: str = ""
     limit_s: float = 5.0
 
-    @property
-    def waits(self) -> bool:
-        """It does nothing before it has read its input, and then line by line (`ip -batch -`, `tc -batch -`)."""
-        return bool(self.input) and self.argv[1:] == ("-batch", "-")
+    def waiting(self) -> tuple[tuple[str, ...], str] | None:
+        """The same as a process that does nothing before it has read its input, and that input. None: there is none."""
+        if self.input:
+            return (self.argv, self.input) if self.argv in BATCHES.values() else None
+        program, *words = self.argv
+        batch = BATCHES.get(program)
+        if batch is None or not words or words[0].startswith("-"):
+            return None
+        if program != "nft" and not all(map(PLAIN.fullmatch, words)):
+            return None
+        return batch, " ".join(words) + "\n"
 
     def text(self) -> str:
         """As one would type it there."""

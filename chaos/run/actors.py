@@ -51,6 +51,39 @@ class PidOn:
 
 
 @dataclass
+class _Waiting:
+    """A command that was started ahead, what it waits for, and the descriptor by which it gets that."""
+
+    step: Command
+    input: str
+    process: Process
+    ours: int
+
+    def go(self) -> Result | None:
+        """Lets it work, and waits for its end. None: it had ended before, whatever that was."""
+        try:
+            if self.process.poll() is not None:
+                return None
+            with suppress(BrokenPipeError):  # its exit code says why
+                os.write(self.ours, self.input.encode())
+            self._hang_up()
+            code = self.process.wait(self.step.limit_s)
+            return Result(self.step.argv, code, "", self.process.stderr_tail())
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Ends it. Without its input it has done nothing."""
+        self._hang_up()
+        self.process.close()
+
+    def _hang_up(self) -> None:
+        ours, self.ours = self.ours, -1
+        if ours >= 0:
+            os.close(ours)
+
+
+@dataclass
 class Actors:
     """Whoever can carry out a step. `rank` gives the process of a rank; it raises FaultError before it runs."""
 
@@ -60,14 +93,14 @@ class Actors:
     machine_of: Callable[[int], Host | None] = lambda rank: None
     """Whose /proc a rank's process is in; None: this machine's."""
     _helpers: dict[tuple[str, str], Process] = field(default_factory=dict)
-    _waiting: dict[Command, tuple[Process, int]] = field(default_factory=dict)
-    """Started ahead, and the descriptor by which each gets its input."""
+    _waiting: dict[Command, _Waiting] = field(default_factory=dict)
 
     def prepare(self, steps: Sequence[Step]) -> None:
         """Starts what does nothing before it has read its input: a start takes 30 ms on busy cores. `take` gives it."""
         for step in steps:
-            if isinstance(step, Command) and step.waits and step not in self._waiting:
-                self._waiting[step] = spawn_held(self._host(step.on), list(step.argv))
+            form = step.waiting() if isinstance(step, Command) and step not in self._waiting else None
+            if isinstance(step, Command) and form is not None:
+                self._waiting[step] = _Waiting(step, form[1], *spawn_held(self._host(step.on), list(form[0])))
 
     def take(self, steps: Sequence[Step]) -> list[Result]:
         """All steps at the same time, answers in their order. Raises CommandError when one cannot be started."""
@@ -93,19 +126,16 @@ class Actors:
         with ExitStack() as stack:
             for key in list(self._helpers):
                 stack.callback(self._stop, *key)
-            for process, ours in self._waiting.values():
-                stack.callback(process.close)
-                stack.callback(os.close, ours)
+            for waiting in self._waiting.values():
+                stack.callback(waiting.close)
             self._waiting.clear()
 
     def _one(self, step: Step) -> Result:
         if isinstance(step, Command):
-            if step in self._waiting:
-                process, ours = self._waiting.pop(step)
-                if process.poll() is None:
-                    return _told(step, process, ours)
-                os.close(ours)
-                process.close()
+            waiting = self._waiting.pop(step, None)
+            said = None if waiting is None else waiting.go()
+            if said is not None:
+                return said
             host = self._host(step.on)
             return host.run(list(step.argv), input=step.input or None, timeout_s=step.limit_s, check=False)
         if isinstance(step, Signal):
@@ -168,18 +198,6 @@ class Actors:
                 process.wait(END_S)
         finally:
             process.close()
-
-
-def _told(step: Command, process: Process, ours: int) -> Result:
-    """Gives a command that waits its input, and waits for its end."""
-    try:
-        with suppress(BrokenPipeError):  # it has ended: its exit code says why
-            os.write(ours, step.input.encode())
-        os.close(ours)
-        code = process.wait(step.limit_s)
-        return Result(step.argv, code, "", process.stderr_tail())
-    finally:
-        process.close()
 
 
 def _said(step: Step, stdout: str = "") -> Result:

@@ -33,7 +33,7 @@ class Bed:
         self.program.chmod(0o755)
 
     def step(self, line: str, limit_s: float = 5.0) -> Command:
-        return Command("h0", (str(self.program), "-batch", "-"), f"{line}\n", limit_s)
+        return Command("h0", ("tc", "-batch", "-"), f"{line}\n", limit_s)
 
     def lines(self, name: str, count: int = 0) -> list[str]:
         """Waits for so many."""
@@ -50,7 +50,8 @@ class Bed:
 
 
 @pytest.fixture
-def bed(tmp_path: Path) -> Iterator[Bed]:
+def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bed]:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     made = Bed(tmp_path)
     yield made
     made.actors.close()
@@ -73,11 +74,27 @@ def test_what_is_prepared_waits_for_the_strike(bed: Bed) -> None:
     assert all(gone(pid) for pid in bed.lines("begun"))
 
 
-def test_only_what_reads_its_input_first_is_started_ahead(bed: Bed) -> None:
-    """These would act at once."""
-    bed.actors.prepare(
-        [Command("h0", (str(bed.program), "link"), "line\n"), Command("h0", (str(bed.program), "-batch", "-"))]
-    )
+@pytest.mark.parametrize(
+    ("argv", "input", "waiting"),
+    [
+        (("ip", "-batch", "-"), "link set dev s0 down\n", (("ip", "-batch", "-"), "link set dev s0 down\n")),
+        (("ip", "link", "set", "dev", "s0", "down"), "", (("ip", "-batch", "-"), "link set dev s0 down\n")),
+        (("tc", "qdisc", "del", "dev", "s0", "root"), "", (("tc", "-batch", "-"), "qdisc del dev s0 root\n")),
+        (("nft", "add", "chain", "{ type x ; }", ";"), "", (("nft", "-f", "-"), "add chain { type x ; } ;\n")),
+        (("ip", "link", "set", "dev", "two words", "down"), "", None),
+        (("ip", "link", "set", "dev", "a#b", "down"), "", None),
+        (("ip", "-j", "link", "show"), "", None),
+        (("ip",), "", None),
+        (("sh", "-c", "exit"), "", None),
+        (("tee", "file"), "line\n", None),
+    ],
+)
+def test_what_can_wait_is_known(argv: tuple[str, ...], input: str, waiting: object) -> None:
+    assert Command("h0", argv, input).waiting() == waiting
+
+
+def test_what_would_act_at_once_is_not_started_ahead(bed: Bed) -> None:
+    bed.actors.prepare([Command("h0", ("tc", "-j", "qdisc")), Command("h0", ("sh", str(bed.program)), "line\n")])
     time.sleep(0.1)
     assert bed.lines("begun") == []
 
