@@ -10,9 +10,11 @@ floor is the first measure where nothing was broken.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -26,11 +28,16 @@ from chaos.analysis.rundata import RunData, Span
 from chaos.analysis.stall import DRAIN_NS, worst_gap_ms
 from chaos.analysis.stats import median, percentile
 from chaos.testbed.beds import Bed
+from harness.errors import InfraError
+from harness.hosts.base import spawn_held
 
 BOUND_MS = 10.0
 LEAST = 20
 PER_STEP = 26
 EVERY_S = 2.2
+AHEAD_S = 0.1
+"""Between the start of nft and the reset: a start takes a core from the ranks."""
+LIMIT_S = 5.0
 HOSTS, NIC = ("h0", "h1"), "eth0"
 WAYS = tuple((sender, at) for sender in HOSTS for at in HOSTS[::-1])
 """Who sends over the connection, and who resets it; the other one gets the RST."""
@@ -46,8 +53,14 @@ def reset(bed: Bed, sender: str, at: str) -> Span | None:
     port = max(found, key=lambda pair: int(pair[1]))[0]
     match = f'iifname "{NIC}" tcp {"dport" if at == sender else "sport"} {port} reject with tcp reset'
     rules = f"chain input {{ type filter hook input priority 0; policy accept; {match}; }};"
-    before = time.monotonic_ns()
-    bed.hosts[at].run(["nft", "-f", "-"], input=f"table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{ {rules} }}\n")
+    process, ours = spawn_held(bed.hosts[at], ["nft", "-f", "-"])
+    time.sleep(AHEAD_S)
+    with os.fdopen(ours, "w") as stdin, closing(process):
+        before = time.monotonic_ns()
+        stdin.write(f"table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{ {rules} }}\n")
+        stdin.close()
+        if process.wait(LIMIT_S):
+            raise InfraError(f"nft: {process.stderr_tail()}", "r2cc lab check")
     return Span(before, time.monotonic_ns())
 
 
