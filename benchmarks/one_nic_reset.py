@@ -60,7 +60,7 @@ def reset(bed: Bed, sender: str, at: str) -> Span | None:
         stdin.write(f"table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{ {rules} }}\n")
         stdin.close()
         if process.wait(LIMIT_S):
-            raise InfraError(f"nft: {process.stderr_tail()}", "r2cc lab check")
+            raise InfraError(f"nft: {process.stderr_tail()}", "it needs nft's reject, in the kernel, too")
     return Span(before, time.monotonic_ns())
 
 
