@@ -121,26 +121,22 @@ def test_failover_iteration_and_its_bound() -> None:
     assert fault("stock")["iteration_bound_ms"] is None  # a stock iteration is bound by the outage, not by a mode
 
 
-@pytest.mark.parametrize(
-    ("beside", "row", "noise", "longest"),
-    [
-        (5, None, 0, 900), (5, None, 100, 800), (3, None, 0, 900), (1, None, 0, 0), (3, None, 950, 0),
-        (1, [1, 3], 0, 900), (1, [1, 2], 0, 0), (1, [1, 3], 100, 800),
-    ],
-)  # fmt: skip
+BESIDE = ((5, 0, 900), (5, 100, 800), (3, 0, 900), (1, 0, 0), (3, 950, 0))
+EARLY = ((1, 0, 900, [1, 3]), (1, 0, 0, [1, 2]), (1, 100, 800, [1, 3]))
+
+
+@pytest.mark.parametrize(("beside", "noise", "longest", "row"), [*((*case, None) for case in BESIDE), *EARLY])
 def test_a_stall_of_what_a_program_does_not_time_counts_to_the_longest(
-    beside: int, row: list[int] | None, noise: int, longest: int
+    beside: int, noise: int, longest: int, row: list[int] | None
 ) -> None:
     """The cable strikes iteration 4; what stalled 900 ms lies beside 5, before 4, long before, or (4.7 ms were the
-    longest) beside an early one of a row that ends where the cable struck. `noise` ms are usual where no fault is."""
+    longest) beside an early one of a row that ends where it struck. `noise` ms are usual where no fault is."""
     data = read_run(literal.lines("migrate"))
     usual = longest_ms(data, data.faults[0])
     assert usual is not None
     for line in data.by_event["iteration"]:
         if line["index"] == beside:
-            line["beside_ms"] = 900.0
-            if row is not None:
-                line["row"] = row
+            line.update({"beside_ms": 900.0, **({"row": row} if row else {})})
         if line["index"] == 0 and noise:
             line["beside_ms"] = float(noise)
     own = data.durations_ms[beside] if beside == 5 else 0.0
