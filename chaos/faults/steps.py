@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 SWITCH = "switch"
-BATCHES = {"ip": ("ip", "-batch", "-"), "tc": ("tc", "-batch", "-"), "nft": ("nft", "-f", "-")}
-"""Programs that read from stdin what else are their words. nft joins its words itself."""
+BATCHES = {"ip": ("ip", "-batch", "-"), "tc": ("tc", "-batch", "-"), "nft": ("nft", "-f", "/proc/self/fd/0")}
+"""Programs that read from stdin what else are their words. nft joins its words itself; its own "-" needs /dev/stdin."""
 PLAIN = re.compile(r"[\w.:/@%+-]+")
 """A word that a batch does not take apart."""
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from chaos.deadman.record import began_at, continue_step
 from chaos.faults.steps import SWITCH, Alive, Command, Look, Signal, Start, Step, Stop
-from harness.errors import CommandError, FaultError
+from harness.errors import CommandError, FaultError, ReachError
 from harness.hosts import Host, Process, Result
 from harness.hosts.base import spawn_held
 
@@ -96,11 +96,15 @@ class Actors:
     _waiting: dict[Command, _Waiting] = field(default_factory=dict)
 
     def prepare(self, steps: Sequence[Step]) -> None:
-        """Starts what does nothing before it has read its input: a start takes 30 ms on busy cores. `take` gives it."""
+        """Starts what does nothing before it has read its input: a start takes 30 ms on busy cores. `take` gives it.
+
+        What cannot be started is left to `take`, which says why.
+        """
         for step in steps:
             form = step.waiting() if isinstance(step, Command) and step not in self._waiting else None
             if isinstance(step, Command) and form is not None:
-                self._waiting[step] = _Waiting(step, form[1], *spawn_held(self._host(step.on), list(form[0])))
+                with suppress(CommandError, ReachError):
+                    self._waiting[step] = _Waiting(step, form[1], *spawn_held(self._host(step.on), list(form[0])))
 
     def take(self, steps: Sequence[Step]) -> list[Result]:
         """All steps at the same time, answers in their order. Raises CommandError when one cannot be started."""

@@ -80,7 +80,11 @@ def test_what_is_prepared_waits_for_the_strike(bed: Bed) -> None:
         (("ip", "-batch", "-"), "link set dev s0 down\n", (("ip", "-batch", "-"), "link set dev s0 down\n")),
         (("ip", "link", "set", "dev", "s0", "down"), "", (("ip", "-batch", "-"), "link set dev s0 down\n")),
         (("tc", "qdisc", "del", "dev", "s0", "root"), "", (("tc", "-batch", "-"), "qdisc del dev s0 root\n")),
-        (("nft", "add", "chain", "{ type x ; }", ";"), "", (("nft", "-f", "-"), "add chain { type x ; } ;\n")),
+        (
+            ("nft", "add", "chain", "{ type x ; }", ";"),
+            "",
+            (("nft", "-f", "/proc/self/fd/0"), "add chain { type x ; } ;\n"),
+        ),
         (("ip", "link", "set", "dev", "two words", "down"), "", None),
         (("ip", "link", "set", "dev", "a#b", "down"), "", None),
         (("ip", "-j", "link", "show"), "", None),
