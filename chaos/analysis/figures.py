@@ -15,6 +15,7 @@ from chaos.analysis.phases import (
     after_indices,
     degraded_indices,
     healthy_ms,
+    hit_in_row,
     hit_index,
     pick,
     struck_indices,
@@ -110,16 +111,17 @@ def wrong_elements(data: RunData) -> int:
 
 def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> FaultFigures:
     """The figures of one fault; None for what could not be measured."""
-    index = hit_index(data, fault)
+    durations, longest = data.durations_ms, longest_ms(data, fault)
+    inside = hit_index(data, fault)
+    index = hit_in_row(data, fault) if inside is None else inside
     hit = index is not None and not fault.missed
-    durations = data.durations_ms
     figures = {
         "detect_ms": detect_ms(data, fault),
         "stall_ms": stall_ms(data, fault) if hit else None,
-        "iteration_ms": durations.get(index) if index is not None else None,
+        "iteration_ms": durations.get(inside) if inside is not None else longest if hit else None,
         "iteration_bound_ms": iteration_bound_ms(data, fault, mode),
         "beyond_ms": beyond_ms(data, fault, mode),
-        "longest_ms": longest_ms(data, fault),
+        "longest_ms": longest,
         "degraded_ms": median(pick(durations, degraded_indices(data, fault))),
         "degraded_bound_ms": degraded_bound_ms(data, fault, mode),
         "after_ms": median(pick(durations, after_indices(data, fault))),

@@ -58,6 +58,22 @@ def hit_index(data: RunData, fault: FaultTimes) -> int | None:
     return index if index is not None or fault.struck_ns is None else _in_flight(data, fault.struck_ns)
 
 
+def hit_in_row(data: RunData, fault: FaultTimes) -> int | None:
+    """nccl-tests only, where no iteration seems to have been hit. Where in its row an iteration lies is a guess, and
+    some operations of a row are not timed: the row in which the fault struck stalled in one of these, and this is the
+    iteration beside which that counts. Or the first that began while the fault lasted: it met it.
+    """
+    if fault.onset_ns is None or data.start is None or "program" not in data.start or _over_before(data, fault):
+        return None
+    struck_ns = fault.struck_ns or fault.onset_ns
+    rows = [line for line in data.by_event.get("iteration", []) if "row_ns" in line]
+    beside = (line["index"] for line in rows if line["row_ns"][0] <= struck_ns <= line["row_ns"][1])
+    until_ns = fault.reverted_ns
+    begun = ((span.start_ns, index) for index, span in data.whole.items() if span.start_ns >= struck_ns)
+    met = (index for start_ns, index in sorted(begun) if until_ns is None or start_ns <= until_ns)
+    return next(beside, next(met, None))
+
+
 def _over_before(data: RunData, fault: FaultTimes) -> bool:
     """No iteration was in flight when the fault's command returned, nor later."""
     if fault.struck_ns is None or not data.iterations:

@@ -85,13 +85,14 @@ def test_a_cable_strikes_the_iteration_that_was_wanted(tmp_path: Path) -> None:
 
 @pytest.mark.timed
 def test_a_stall_of_what_the_program_does_not_time_is_seen(tmp_path: Path) -> None:
-    """The cable strikes behind the last iteration of a row, where twenty operations are not timed (3: it struck none
-    that is). An earlier one is the longest (4.7 ms: what stalled was counted beside that one, which was not struck)."""
+    """The cable strikes behind the last iteration of a row, where twenty operations are not timed: it hit (it was said
+    to have missed). An earlier one is the longest (4.7 ms: what stalled was counted beside that, which was not struck).
+    """
     ring = {"checked": 20, "slow": {"75": 15}}
     done = run(tmp_path, "--set", "faults.0.at={iteration: 79, fraction: 0.99}", ring=ring)
-    assert done.returncode in (0, 3), done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     (fault,) = summary(tmp_path)["faults"]
-    assert fault["longest_ms"] > 900
+    assert (fault["hit"], fault["at_iteration"] >= 60, fault["longest_ms"] > 900) == (True, True, True)
 
 
 def test_wrong_elements_are_found(tmp_path: Path) -> None:

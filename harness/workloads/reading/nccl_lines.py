@@ -107,6 +107,7 @@ class Rows(CommandLines):
                     if where.beside_us and (way, number) == where.longest:
                         line["beside_ms"] = round(where.beside_us / US, 3)
                         line["row"] = [2 * place * self.each, 2 * (place + 1) * self.each - 1]
+                        line["row_ns"] = [row.before_ns, row.at_ns]
                     yield line
 
     def _exact(self, printed: Printed, found: Sequence[tuple[Row, ...]]) -> Printed:
