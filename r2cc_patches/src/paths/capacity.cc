@@ -15,6 +15,9 @@ constexpr double kLeastBusy = 0.25;  // of a window: then there is work
 // Of network time in a sample, gathered over several windows where there is little: the kernel counts it in its own
 // ticks, of up to 4 ms mostly.
 constexpr int64_t kEnoughNs = msToNs(8), kPooledNs = msToNs(250);
+// The kernel sends, and a shaper lets through, up to 64 KiB at once: a sample in which siblings carry fewer than these
+// says how they fell into it.
+constexpr double kEnoughBytes = 8.0 * (64 << 10);
 // What its connections wait for is a path that is always busy, or mostly so and carries less than its siblings.
 constexpr double kAlwaysBusy = 0.95, kMostlyBusy = 0.75, kBehind = 0.90;
 constexpr double kSlow = 0.80, kFull = 0.92;                                // of the second fastest sibling
@@ -85,9 +88,13 @@ bool Capacities::silent(const Account& account) {
   return nothing > static_cast<int>(kWindows / 2);
 }
 
-void Capacities::sustain(Account& account, int64_t now) {
+bool Capacities::enough(const Sample& sample) const {
+  return siblings_ <= 0 || siblings_ * static_cast<double>(sample.busyNs) >= kEnoughBytes;
+}
+
+void Capacities::sustain(Account& account, int64_t now) const {
   const Sample lately = load(account);
-  if (account.turn < kLoads || lately.busy() < kSustained) return;
+  if (account.turn < kLoads || lately.busy() < kSustained || !enough(lately)) return;
   if (lately.rate() < account.sustained && now - account.sustainedNs < kProvenNs) return;
   account.sustained = lately.rate();
   account.sustainedNs = now;
@@ -100,9 +107,9 @@ double Capacities::shown(const Account& account, int64_t now) {
 }
 
 /// A sample once there is enough of it. Too little for long says nothing.
-void Capacities::pool(Account& account, int64_t now) {
+void Capacities::pool(Account& account, int64_t now) const {
   account.pooled += account.window;
-  if (account.pooled.busyNs >= kEnoughNs) {
+  if (account.pooled.busyNs >= kEnoughNs && enough(account.pooled)) {
     account.samples[account.count++ % kKept] = account.pooled;
     account.lastNs = now;
   } else if (account.pooled.ns < kPooledNs) {
@@ -169,8 +176,8 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
     return changed;
   }
   const bool work = note(window, now);
-  const double siblings = reference(now);
-  if (siblings <= 0) return changed;
+  siblings_ = reference(now);
+  if (siblings_ <= 0) return changed;
   for (const auto& path : paths) {
     const auto it = accounts_.find(path.get());
     if (it == accounts_.end() || it->second.count < kWindows) continue;
@@ -178,8 +185,8 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
     const bool spoke = account.lastNs == now;
     if (account.waitedFor) account.easy = 0;
     if (work && !account.waitedFor) account.easy += spoke ? 1 : kSilentIsEasy;
-    const bool judged = spoke && judge(*path, account, siblings, now);
-    if (judged || trust(*path, account, siblings, now)) changed.push_back(path.get());
+    const bool judged = spoke && judge(*path, account, siblings_, now);
+    if (judged || trust(*path, account, siblings_, now)) changed.push_back(path.get());
   }
   return changed;
 }
