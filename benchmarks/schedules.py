@@ -214,7 +214,8 @@ def judge(case: Case, found: Sequence[Measured]) -> list[Figure]:
         if name == "optcc":
             model = each.run.median_ms / each.predicted_ms
             figures.append(Figure(f"{case.name}: optcc beside its model", model, 1.05, "x predicted", void=void))
-        if whole := by_name.get(name + WHOLE):
+        whole = by_name.get(name + WHOLE)
+        if whole and whole.runs == each.runs:  # with nothing gone the planner may say a ring
             ratio, void = each.run.median_ms / whole.run.median_ms, each.void or whole.void
             aim = case.at_most_of_whole if name == "tree" else None
             figures.append(Figure(f"{case.name}: {name} beside itself whole", ratio, aim, "x whole", void=void))
@@ -275,7 +276,7 @@ def fit(session: Session, case: Case, lock: Path | None) -> dict[str, float]:
 @click.option("--mib", type=click.IntRange(1, 1024), default=32, show_default=True, help="Bytes of a rank.")
 @click.option("--iterations", type=click.IntRange(1, 1000), default=7, show_default=True)
 @click.option("--channels", default=0, show_default=True, help="Sub-flows of a part; 0: as many as are good for it.")
-@click.option("--idle-us", default=200, show_default=True, help="How long a rank sleeps when nothing moved.")
+@click.option("--idle-us", type=click.IntRange(1, 10_000), default=200, show_default=True, help="How long a rank sleeps when nothing moved.")
 @click.option("--whole", is_flag=True, help="Each schedule with nothing gone, too.")
 @click.option("--fit", "fits", is_flag=True, help="Print the planner's cost parameters for each case instead.")
 @click.option("--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="The planner's parameters, as measured.")
@@ -320,7 +321,8 @@ def main(
     figures.append(Figure("wrong elements", wrong, 0, ""))
     healthy = {each.case: each for each in found if each.schedule == HEALTHY}
     rows = table([HEAD, *(each.row(healthy.get(each.case)) for each in found)])
-    settings = {"rate_gbit": rate_gbit, "bytes": mib * MIB, "iterations": iterations, "build_id": net.build_id}
+    settings = {"rate_gbit": rate_gbit, "bytes": mib * MIB, "iterations": iterations, "idle_us": idle_us}
+    settings |= {"build_id": net.build_id}
     if not as_json:
         click.echo(rows)
     finish("Schedules", figures, as_json=as_json, settings=settings, runs=[each.as_json() for each in found])

@@ -13,13 +13,15 @@ from chaos.analysis.bounds import beyond_ms, degraded_bound_ms, iteration_bound_
 from chaos.analysis.model import HOLDS, FaultFigures, Healthy, Metric, Run
 from chaos.analysis.phases import (
     after_indices,
+    beside,
     degraded_indices,
     healthy_ms,
-    hit_in_row,
     hit_index,
     pick,
+    struck_index,
     struck_indices,
     undisturbed_indices,
+    usual_beside_ms,
 )
 from chaos.analysis.rundata import FaultTimes, RunData
 from chaos.analysis.stall import detect_ms, longest_gap_ms, onsets, stall_ms
@@ -111,17 +113,16 @@ def wrong_elements(data: RunData) -> int:
 
 def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> FaultFigures:
     """The figures of one fault; None for what could not be measured."""
-    durations, longest = data.durations_ms, longest_ms(data, fault)
-    inside = hit_index(data, fault)
-    index = hit_in_row(data, fault) if inside is None else inside
+    index = struck_index(data, fault)
     hit = index is not None and not fault.missed
+    durations = data.durations_ms
     figures = {
         "detect_ms": detect_ms(data, fault),
         "stall_ms": stall_ms(data, fault) if hit else None,
-        "iteration_ms": durations.get(inside) if inside is not None else longest if hit else None,
+        "iteration_ms": iteration_ms(data, fault, index),
         "iteration_bound_ms": iteration_bound_ms(data, fault, mode),
         "beyond_ms": beyond_ms(data, fault, mode),
-        "longest_ms": longest,
+        "longest_ms": longest_ms(data, fault),
         "degraded_ms": median(pick(durations, degraded_indices(data, fault))),
         "degraded_bound_ms": degraded_bound_ms(data, fault, mode),
         "after_ms": median(pick(durations, after_indices(data, fault))),
@@ -141,6 +142,16 @@ def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> FaultFigures:
     )
 
 
+def iteration_ms(data: RunData, fault: FaultTimes, index: int | None) -> float | None:
+    """The iteration that was hit, and what stalled beside it where the fault struck there."""
+    took_ms = data.durations_ms.get(index) if index is not None else None
+    if took_ms is None or index is None or hit_index(data, fault) is not None:
+        return took_ms
+    stalls = beside(data)
+    more = (line["beside_ms"] - usual_beside_ms(data, stalls) for line in stalls if line["index"] == index)
+    return took_ms + max(0.0, next(more, 0.0))
+
+
 def longest_ms(data: RunData, fault: FaultTimes) -> float | None:
     """The longest iteration while the fault lasted and things settled.
 
@@ -150,10 +161,10 @@ def longest_ms(data: RunData, fault: FaultTimes) -> float | None:
     and checks it there.
     """
     struck, durations = struck_indices(data, fault), data.durations_ms
-    beside = [line for line in data.by_event.get("iteration", []) if line.get("beside_ms", 0) > 0]
-    reached = {line["index"]: line["beside_ms"] for line in beside if struck and _row_reaches(line, struck)}
+    stalls = [line for line in data.by_event.get("iteration", []) if line.get("beside_ms", 0) > 0]
+    reached = {line["index"]: line["beside_ms"] for line in stalls if struck and _row_reaches(line, struck)}
     undisturbed = set(undisturbed_indices(data)) - set(reached)
-    noise = max((line["beside_ms"] for line in beside if line["index"] in undisturbed), default=0.0)
+    noise = max((line["beside_ms"] for line in stalls if line["index"] in undisturbed), default=0.0)
     over = {index: took_ms - noise for index, took_ms in reached.items() if took_ms > noise}
     found = [(durations[index] if index in struck else 0.0) + over.get(index, 0.0) for index in {*struck, *over}]
     return max(found, default=None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
-from chaos.analysis.rundata import FaultTimes, RunData
+from chaos.analysis.rundata import FaultTimes, Line, RunData, Span
 from harness.workloads.reading.steps import REQUESTS
 
 SETTLE_NS = 1_000_000_000
@@ -32,7 +33,7 @@ def alike(data: RunData, indices: list[int]) -> list[int]:
     sizes = {size for size, _ in data.busbw_GBps.values()}
     if len(sizes) < 2:
         return indices
-    hit = (index for fault in data.faults if (index := hit_index(data, fault)) in data.busbw_GBps)
+    hit = (index for fault in data.faults if (index := struck_index(data, fault)) in data.busbw_GBps)
     first = next(hit, None)
     size = max(sizes) if first is None else data.busbw_GBps[first][0]
     return [index for index in indices if data.busbw_GBps.get(index, (0, 0.0))[0] == size]
@@ -58,20 +59,47 @@ def hit_index(data: RunData, fault: FaultTimes) -> int | None:
     return index if index is not None or fault.struck_ns is None else _in_flight(data, fault.struck_ns)
 
 
-def hit_in_row(data: RunData, fault: FaultTimes) -> int | None:
-    """nccl-tests only, where no iteration seems to have been hit. Where in its row an iteration lies is a guess, and
-    some operations of a row are not timed: the row in which the fault struck stalled in one of these, and this is the
-    iteration beside which that counts. Or the first that began while the fault lasted: it met it.
+def struck_index(data: RunData, fault: FaultTimes) -> int | None:
+    """The same, and of programs that time a part of what they do: what the fault met there."""
+    index = hit_index(data, fault)
+    return _hit_in_row(data, fault) if index is None else index
+
+
+def _hit_in_row(data: RunData, fault: FaultTimes) -> int | None:
+    """nccl-tests only. Where in its row an iteration lies is a guess, and some operations of a row are not timed: the
+    row in which the fault struck stalled in one of these, and this is the iteration beside which that counts. Or the
+    first that began while the fault lasted: it met it.
     """
     if fault.onset_ns is None or data.start is None or "program" not in data.start or _over_before(data, fault):
         return None
     struck_ns = fault.struck_ns or fault.onset_ns
-    rows = [line for line in data.by_event.get("iteration", []) if "row_ns" in line]
-    beside = (line["index"] for line in rows if line["row_ns"][0] <= struck_ns <= line["row_ns"][1])
     until_ns = fault.reverted_ns
-    begun = ((span.start_ns, index) for index, span in data.whole.items() if span.start_ns >= struck_ns)
-    met = (index for start_ns, index in sorted(begun) if until_ns is None or start_ns <= until_ns)
-    return next(beside, next(met, None))
+    stalls = beside(data)
+    for line in stalls:
+        began_ns, ended_ns = line["row_ns"]
+        if began_ns <= struck_ns <= ended_ns and line["beside_ms"] > usual_beside_ms(data, stalls):
+            return int(line["index"])
+    begun = sorted((span.start_ns, index) for index, span in data.whole.items())
+    if not begun or begun[0][0] > struck_ns:
+        return None
+    met = (index for start_ns, index in begun if start_ns >= struck_ns and (until_ns is None or start_ns <= until_ns))
+    return next(met, None)
+
+
+def beside(data: RunData) -> list[Line]:
+    """Iterations beside which operations that the program does not time took longer than usual."""
+    return [line for line in data.by_event.get("iteration", []) if line.get("beside_ms", 0) > 0 and "row_ns" in line]
+
+
+def usual_beside_ms(data: RunData, stalls: Sequence[Line]) -> float:
+    """How much longer these took where no fault was: a program makes its data and checks it there."""
+    faults = [
+        Span(fault.onset_ns, fault.reverted_ns + SETTLE_NS if fault.reverted_ns is not None else sys.maxsize)
+        for fault in data.faults
+        if fault.onset_ns is not None and not fault.missed
+    ]
+    quiet = (line for line in stalls if not any(fault.overlaps(Span(*line["row_ns"])) for fault in faults))
+    return max((line["beside_ms"] for line in quiet), default=0.0)
 
 
 def _over_before(data: RunData, fault: FaultTimes) -> bool:

@@ -23,7 +23,7 @@ RAIL_PREFIX, ONE_SUBNET_PREFIX = 24, 11
 INITIAL_WINDOW = 24
 """Segments of 9000 bytes: NCCL's chunk of 128 KiB and half of the next (docs/results/lab.md says what was tried)."""
 WINDOW_MS = 3.5
-LEAST_WINDOW = 8
+LEAST_WINDOW = 6
 PACKET_MS = 1.0
 MOST_PACKET_BYTES = 65536
 BYTES_A_MS = 125_000  # at 1 Gbit/s

@@ -124,7 +124,7 @@ class Placement {
   // for one another (4 hosts x 8 NICs, balance: 1.57 of healthy, bound 1.143).
   double shift(const Wire& wire, int home, double sign) {
     const bool spread = usable(wire, static_cast<size_t>(home)) <= 0;
-    double added = spread ? sign * kSpreadCost : 0;
+    double added = spread ? sign * kSpreadCost * wire.bytes * scale_ : 0;
     for (size_t nic = 0; nic < nics_; nic++) {
       const double part = spread ? wire.weights[nic] : static_cast<int>(nic) == home ? 1.0 : 0.0;
       if (part <= 0) continue;

@@ -15,9 +15,9 @@ constexpr double kLeastBusy = 0.25;  // of a window: then there is work
 // Of network time in a sample, gathered over several windows where there is little: the kernel counts it in its own
 // ticks, of up to 4 ms mostly.
 constexpr int64_t kEnoughNs = msToNs(8), kPooledNs = msToNs(250);
-// The kernel sends, and a shaper lets through, up to 64 KiB at once: a sample in which siblings carry fewer than these
-// says how they fell into it.
-constexpr double kEnoughBytes = 8.0 * (64 << 10);
+// The kernel sends, and a shaper lets through, up to 64 KiB at once. Who is called slow has been so while a sibling
+// carries this much: fewer packets say how they fell into the samples.
+constexpr double kEnoughBytes = 16.0 * (64 << 10);
 // What its connections wait for is a path that is always busy, or mostly so and carries less than its siblings.
 constexpr double kAlwaysBusy = 0.95, kMostlyBusy = 0.75, kBehind = 0.90;
 constexpr double kSlow = 0.80, kFull = 0.92;                                // of the second fastest sibling
@@ -88,13 +88,9 @@ bool Capacities::silent(const Account& account) {
   return nothing > static_cast<int>(kWindows / 2);
 }
 
-bool Capacities::enough(const Sample& sample) const {
-  return siblings_ <= 0 || siblings_ * static_cast<double>(sample.busyNs) >= kEnoughBytes;
-}
-
-void Capacities::sustain(Account& account, int64_t now) const {
+void Capacities::sustain(Account& account, int64_t now) {
   const Sample lately = load(account);
-  if (account.turn < kLoads || lately.busy() < kSustained || !enough(lately)) return;
+  if (account.turn < kLoads || lately.busy() < kSustained) return;
   if (lately.rate() < account.sustained && now - account.sustainedNs < kProvenNs) return;
   account.sustained = lately.rate();
   account.sustainedNs = now;
@@ -107,9 +103,9 @@ double Capacities::shown(const Account& account, int64_t now) {
 }
 
 /// A sample once there is enough of it. Too little for long says nothing.
-void Capacities::pool(Account& account, int64_t now) const {
+void Capacities::pool(Account& account, int64_t now) {
   account.pooled += account.window;
-  if (account.pooled.busyNs >= kEnoughNs && enough(account.pooled)) {
+  if (account.pooled.busyNs >= kEnoughNs) {
     account.samples[account.count++ % kKept] = account.pooled;
     account.lastNs = now;
   } else if (account.pooled.ns < kPooledNs) {
@@ -176,8 +172,8 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
     return changed;
   }
   const bool work = note(window, now);
-  siblings_ = reference(now);
-  if (siblings_ <= 0) return changed;
+  const double siblings = reference(now);
+  if (siblings <= 0) return changed;
   for (const auto& path : paths) {
     const auto it = accounts_.find(path.get());
     if (it == accounts_.end() || it->second.count < kWindows) continue;
@@ -185,8 +181,8 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
     const bool spoke = account.lastNs == now;
     if (account.waitedFor) account.easy = 0;
     if (work && !account.waitedFor) account.easy += spoke ? 1 : kSilentIsEasy;
-    const bool judged = spoke && judge(*path, account, siblings_, now);
-    if (judged || trust(*path, account, siblings_, now)) changed.push_back(path.get());
+    const bool judged = spoke && judge(*path, account, siblings, now);
+    if (judged || trust(*path, account, siblings, now)) changed.push_back(path.get());
   }
   return changed;
 }
@@ -244,9 +240,9 @@ int Capacities::needed(const Path& path, const Account& account, double referenc
 
 bool Capacities::settle(Path& path, Account& account, double reference, int64_t now) {
   if (account.slow == 0 || account.slow < needed(path, account, reference, now)) return false;
-  // Its median is slow since the third slow one.
-  const size_t slowSince = static_cast<size_t>(account.slow) + kWindows / 2;
-  const double found = std::clamp(last(account, slowSince).rate() / reference, kWeakest, 1.0);
+  const Sample since = last(account, static_cast<size_t>(account.slow) + kWindows / 2);  // its median is slow by then
+  if (reference * static_cast<double>(since.busyNs) < kEnoughBytes) return false;
+  const double found = std::clamp(since.rate() / reference, kWeakest, 1.0);
   if (std::abs(found - path.capacity) < kStep * path.capacity) return false;
   if (found < path.capacity) {
     const int64_t holdsNs = kRaiseHoldsNs + (allFell(account, now) ? kAllFellNs : 0);

@@ -32,7 +32,7 @@ class Capacities {
   bool knows(const Path& path) const;
 
  private:
-  static constexpr size_t kWindows = 5, kKept = 16, kLoads = 3;
+  static constexpr size_t kWindows = 5, kKept = 64, kLoads = 3;
   struct Sample {
     uint64_t bytes = 0;  // of all lanes
     int64_t busyNs = 0;  // of the busiest
@@ -64,15 +64,13 @@ class Capacities {
     double refuted = 0;                  // the most that it seemed to carry when that was wrong
   };
   bool note(int64_t window, int64_t now);
-  /// Siblings would have carried so much in it that its rate says something.
-  bool enough(const Sample& sample) const;
-  void pool(Account& account, int64_t now) const;
+  static void pool(Account& account, int64_t now);
   /// Its newest samples together.
   static Sample last(const Account& account, size_t count);
   static Sample load(const Account& account);
   static double median(const Account& account);
   static bool silent(const Account& account);
-  void sustain(Account& account, int64_t now) const;
+  static void sustain(Account& account, int64_t now);
   /// What a sibling shows that a path can carry. One that rests now and then may seem faster than its wire: a shaper
   /// (token bucket) lets through at once what it saved up meanwhile.
   static double shown(const Account& account, int64_t now);
@@ -89,8 +87,7 @@ class Capacities {
   std::map<const Path*, Account> accounts_;
   int64_t last_ = 0;
   int64_t windowNs_ = kWindowNs;
-  int64_t lanes_ = 0;    // that were added in this window
-  double siblings_ = 0;  // bytes a ns, what paths carried when the last one closed; 0: nobody knows
+  int64_t lanes_ = 0;  // that were added in this window
 };
 
 }  // namespace r2cc
