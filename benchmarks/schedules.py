@@ -276,7 +276,10 @@ def fit(session: Session, case: Case, lock: Path | None) -> dict[str, float]:
 @click.option("--mib", type=click.IntRange(1, 1024), default=32, show_default=True, help="Bytes of a rank.")
 @click.option("--iterations", type=click.IntRange(1, 1000), default=7, show_default=True)
 @click.option("--channels", default=0, show_default=True, help="Sub-flows of a part; 0: as many as are good for it.")
-@click.option("--idle-us", type=click.IntRange(1, 10_000), default=200, show_default=True, help="How long a rank sleeps when nothing moved.")
+@click.option(
+    "--idle-us", type=click.IntRange(1, 10_000), default=200, show_default=True,
+    help="How long a rank sleeps when nothing moved.",
+)  # fmt: skip
 @click.option("--whole", is_flag=True, help="Each schedule with nothing gone, too.")
 @click.option("--fit", "fits", is_flag=True, help="Print the planner's cost parameters for each case instead.")
 @click.option("--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="The planner's parameters, as measured.")
