@@ -240,8 +240,13 @@ int Capacities::needed(const Path& path, const Account& account, double referenc
 
 bool Capacities::settle(Path& path, Account& account, double reference, int64_t now) {
   if (account.slow == 0 || account.slow < needed(path, account, reference, now)) return false;
-  const Sample since = last(account, static_cast<size_t>(account.slow) + kWindows / 2);  // its median is slow by then
-  if (reference * static_cast<double>(since.busyNs) < kEnoughBytes) return false;
+  const size_t slowSince = static_cast<size_t>(account.slow) + kWindows / 2;  // its median is slow by then
+  const auto enough = [reference](const Sample& sum) {
+    return reference * static_cast<double>(sum.busyNs) >= kEnoughBytes;
+  };
+  Sample since = last(account, std::min(slowSince, kCounted));
+  if (!enough(since)) since = last(account, slowSince);
+  if (!enough(since)) return false;
   const double found = std::clamp(since.rate() / reference, kWeakest, 1.0);
   if (std::abs(found - path.capacity) < kStep * path.capacity) return false;
   if (found < path.capacity) {

@@ -32,7 +32,8 @@ class Capacities {
   bool knows(const Path& path) const;
 
  private:
-  static constexpr size_t kWindows = 5, kKept = 64, kLoads = 3;
+  static constexpr size_t kWindows = 5, kLoads = 3;
+  static constexpr size_t kCounted = 16, kKept = 64;  // samples that a rate is the mean of; where these are too small
   struct Sample {
     uint64_t bytes = 0;  // of all lanes
     int64_t busyNs = 0;  // of the busiest

@@ -380,6 +380,15 @@ TEST(net_capacity_a_light_job_before_a_heavy_one_delays_nothing) {
   CHECK(windows * kWindowNs < msToNs(300));
 }
 
+TEST(net_capacity_a_known_weakness_that_grows_is_known_soon) {
+  Feed feed(4);
+  for (int i = 0; i < 200; i++) (void)feed.window({0.125, 0.0625, 0.125, 0.125}, 1.0);
+  CHECK(std::abs(feed.paths[1]->capacity - 0.5) < 0.05);
+  int windows = 0;
+  while (feed.paths[1]->capacity > 0.45 && windows++ < 200) (void)feed.window({0.125, 0.03125, 0.125, 0.125}, 1.0);
+  CHECK(windows * kWindowNs < msToNs(150));
+}
+
 TEST(net_capacity_needs_traffic) {
   Feed feed(4);
   for (int i = 0; i < 50; i++) CHECK_EQ(feed.window({0.125, 0.01, 0.125, 0.125}, 0.1), 0u);
