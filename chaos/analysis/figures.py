@@ -160,7 +160,8 @@ def longest_ms(data: RunData, fault: FaultTimes) -> float | None:
     behind the last one. As much as they took where no fault was is none of the fault's doing: a program makes its data
     and checks it there.
     """
-    struck, durations = struck_indices(data, fault), data.durations_ms
+    durations = data.durations_ms
+    struck = struck_indices(data, fault) or [index for index in (struck_index(data, fault),) if index in durations]
     stalls = [line for line in data.by_event.get("iteration", []) if line.get("beside_ms", 0) > 0]
     reached = {line["index"]: line["beside_ms"] for line in stalls if struck and _row_reaches(line, struck)}
     undisturbed = set(undisturbed_indices(data)) - set(reached)

@@ -70,7 +70,7 @@ def _hit_in_row(data: RunData, fault: FaultTimes) -> int | None:
     row in which the fault struck stalled in one of these, and this is the iteration beside which that counts. Or the
     first that began while the fault lasted: it met it.
     """
-    if fault.onset_ns is None or data.start is None or "program" not in data.start or _over_before(data, fault):
+    if fault.onset_ns is None or data.start is None or "program" not in data.start:
         return None
     struck_ns = fault.struck_ns or fault.onset_ns
     until_ns = fault.reverted_ns
@@ -80,7 +80,7 @@ def _hit_in_row(data: RunData, fault: FaultTimes) -> int | None:
         if began_ns <= struck_ns <= ended_ns and line["beside_ms"] > usual_beside_ms(data, stalls):
             return int(line["index"])
     begun = sorted((span.start_ns, index) for index, span in data.whole.items())
-    if not begun or begun[0][0] > struck_ns:
+    if _over_before(data, fault) or not begun or begun[0][0] > struck_ns:
         return None
     met = (index for start_ns, index in begun if start_ns >= struck_ns and (until_ns is None or start_ns <= until_ns))
     return next(met, None)

@@ -84,6 +84,11 @@ def test_what_struck_before_the_first_iteration_is_not_guessed_at() -> None:
     assert figures(run(10, stalled=False))[:2] == (None, False)
 
 
+def test_what_the_last_row_does_not_time_was_hit_where_it_stalled() -> None:
+    """No iteration was in flight, nor came one."""
+    assert figures(run(490)) == (3, True, 310.0, 310.0)
+
+
 def test_it_missed_when_the_last_row_was_done() -> None:
     assert figures(run(600))[:2] == (None, False)
 
