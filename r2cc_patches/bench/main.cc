@@ -43,7 +43,8 @@ int runRank(Options options) {
     bootstrap = std::make_unique<Bootstrap>(options);
     const std::string library = options.library.empty() ? defaultLibrary() : options.library;
     options.build = buildOf(library);
-    bench = std::make_unique<Bench>(options, loadTable(library, options.net), *bootstrap, out, loadHealth(library));
+    Health health = loadHealth(library, options.plan || options.schedule);
+    bench = std::make_unique<Bench>(options, loadTable(library, options.net), *bootstrap, out, std::move(health));
     return bench->run() == 0 ? kExitExact : kExitWrong;
   } catch (const UsageError& error) {
     end(error.what(), -1, -1, kExitUsage);

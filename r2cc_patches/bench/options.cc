@@ -212,8 +212,8 @@ void checkTogether(const Options& options) {
   if (options.bytes % sizeof(float) != 0) throw UsageError("--bytes must be a multiple of 4 (float32 elements)");
   if (options.chunkBytes % sizeof(float) != 0) throw UsageError("--chunk-bytes must be a multiple of 4");
   const bool powerOfTwo = (options.ranks & (options.ranks - 1)) == 0;
-  if (options.inARow > 1 && (options.op != Op::AllReduce || !powerOfTwo)) {
-    throw UsageError("--in-a-row takes --op allreduce and 2, 4, 8, ... ranks: sums of sums stay exact there");
+  if (options.inARow > 1 && options.op == Op::AllReduce && !powerOfTwo) {
+    throw UsageError("--in-a-row with --op allreduce takes 2, 4, 8, ... ranks: sums of sums stay exact there");
   }
   checkSchedule(options);
   checkMeant(options);
@@ -234,7 +234,7 @@ std::string usageText() {
                                    are of the ring and of each cycle of hosts
   --connect ahead|switch           make the cycles' connections at the start (ahead), or when a plan needs them
   --connections-per-peer N         connections that share one channel's data (1)
-  --in-a-row N                     all-reduces of an iteration, one after the other (1)
+  --in-a-row N                     operations of an iteration, one after the other (1)
   --chunk-bytes N  --slots N       message size (131072) and messages in flight per connection (8)
   --seed N                         changes every input value (1)
   --net socket|ib                  transport (socket)

@@ -65,7 +65,7 @@ struct Options {
   int64_t warmup = 2;
   int channels = 4;
   int connectionsPerPeer = 1;
-  int inARow = 1;  // all-reduces of an iteration, one after the other
+  int inARow = 1;  // operations of an iteration, one after the other
   uint32_t chunkBytes = 128u << 10;
   int slots = 8;
   uint64_t seed = 1;

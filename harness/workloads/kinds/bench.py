@@ -24,7 +24,7 @@ class Bench(Workload):
     slots: Annotated[StrictInt, Field(gt=0, le=32)] = 8
     connections_per_peer: Annotated[StrictInt, Field(gt=0, le=16)] = 1
     in_a_row: Annotated[StrictInt, Field(ge=1, le=16)] = 1
-    """All-reduces of an iteration, one after the other; `bytes` are those of one."""
+    """Operations of an iteration, one after the other; `bytes` are those of one."""
     idle_us: Annotated[StrictInt, Field(ge=0, le=100_000)] = 200
     """How long a rank sleeps when nothing moved; longer for emulated machines."""
     told_by: Literal["all", "net"] = "all"
@@ -34,8 +34,8 @@ class Bench(Workload):
 
     def problems(self, hosts: int) -> Iterator[tuple[str, str]]:
         """Sums of sums stay exact where every sum is a power of two times the first."""
-        if self.in_a_row > 1 and (self.op != "allreduce" or hosts & (hosts - 1)):
-            yield "in_a_row", "it needs op: allreduce and 2, 4, 8, ... hosts: sums of sums are exact there"
+        if self.in_a_row > 1 and self.op == "allreduce" and hosts & (hosts - 1):
+            yield "in_a_row", "all-reduces need 2, 4, 8, ... hosts for it: sums of sums are exact there"
 
     def command(self, place: Place) -> list[str]:
         """UsageError for one rank alone."""

@@ -26,7 +26,7 @@ Function* symbolOf(void* handle, const char* name) {
 
 }  // namespace
 
-Health loadHealth(const std::string& library) {
+Health loadHealth(const std::string& library, bool forSchedules) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   Health health;
   if (auto* read = symbolOf<decltype(r2ccHealth)>(handle, "r2ccHealth")) {
@@ -42,7 +42,8 @@ Health loadHealth(const std::string& library) {
   if (auto* uneven = symbolOf<decltype(r2ccUnevenLoad)>(handle, "r2ccUnevenLoad")) {
     health.loadUnevenly = [uneven](int begins, bool inTurn) { uneven(begins, kSchedule, inTurn ? 1 : 0); };
   }
-  if (auto* connects = symbolOf<decltype(r2ccScheduleConnects)>(handle, "r2ccScheduleConnects")) {
+  auto* connects = symbolOf<decltype(r2ccScheduleConnects)>(handle, "r2ccScheduleConnects");
+  if (connects && forSchedules) {
     connects(1, kSchedule, UINT64_MAX, -1);  // the bench has a limit of its own
     health.connects = [connects](int turn) { connects(0, kSchedule, UINT64_MAX, turn); };
   }

@@ -23,8 +23,8 @@ struct Health {
   std::function<void(int)> connects;            // what is connected from now on belongs to schedules, with this turn
 };
 
-// Empty functions where that library has none of them.
-Health loadHealth(const std::string& library);
+// Empty functions where that library has none of them. `forSchedules`: what is connected belongs to schedules.
+Health loadHealth(const std::string& library, bool forSchedules);
 
 // Calls `look` every few milliseconds, on a thread of its own.
 class HealthWatch {

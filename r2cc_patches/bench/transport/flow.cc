@@ -53,6 +53,7 @@ void Flow::begin() {
   for (size_t end = 0; end < ends_.size(); end++) connections_[end].begin(ends_[end].messages);
   std::fill(progress_.done.begin(), progress_.done.end(), 0);
   progress_.turns = 0;
+  countTurns();
 }
 
 // Receives first: a chunk that has just arrived is passed on in the same turn.
@@ -71,12 +72,12 @@ size_t Flow::advance() {
   return completed;
 }
 
-// As NCCL does it: the next begins when all that was sent is over, and all that came is here.
 void Flow::countTurns() {
-  progress_.turns = static_cast<uint64_t>(turns_);
+  sent_ = received_ = static_cast<uint64_t>(turns_);
   for (size_t end = 0; end < ends_.size(); end++) {
     const uint64_t perTurn = ends_[end].messages.size() / static_cast<uint64_t>(turns_);
-    if (perTurn > 0) progress_.turns = std::min(progress_.turns, progress_.done[end] / perTurn);
+    uint64_t& over = ends_[end].sends ? sent_ : received_;
+    if (perTurn > 0) over = std::min(over, progress_.done[end] / perTurn);
   }
 }
 

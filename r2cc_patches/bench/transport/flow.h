@@ -1,6 +1,7 @@
 // One rank's connections of one flow: they move one piece of the data, and their messages wait for each other.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <string>
 #include <vector>
@@ -36,6 +37,10 @@ class Flow {
   // One turn: posts what can be posted, completes at most one message of each connection, so that none keeps the others
   // waiting. Returns the number of messages completed.
   size_t advance();
+  // Turns of which all that comes is here.
+  uint64_t turnsReceived() const { return received_; }
+  // The least of that of all flows of this rank: as NCCL's kernels, whose next begins when all channels are over.
+  void allowTurns(uint64_t received) { progress_.turns = std::min(sent_, received); }
   bool complete() const;
   void close();
 
@@ -47,6 +52,7 @@ class Flow {
   std::vector<Handle> peerHandles_;     // by edge
   FlowProgress progress_;
   int turns_;
+  uint64_t sent_ = 0, received_ = 0;  // turns of which all is sent, or here
 };
 
 }  // namespace r2cc::bench

@@ -82,6 +82,8 @@ class SendConnection final : public Connection {
   /// Adds what every lane of the plan carried since the last look to its path's account.
   void sample(Capacities& capacities);
   const Path* home() const { return home_; }
+  /// Made for schedules alone.
+  bool ofSchedule() const { return window_.ofSchedule(); }
   bool carriedSince(int64_t since) const { return lastCarried_ >= since; }
   bool hasOutstanding() const override;
   /// NCCL closed it, and copies are not acknowledged yet: it lives on until they are, or until it fails. A receiver may

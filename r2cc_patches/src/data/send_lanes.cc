@@ -19,20 +19,23 @@ constexpr size_t kMostShares = 16;  // lanes are listed in one datagram
 constexpr size_t kSameHome = size_t{1} << 12, kSameFate = size_t{1} << 28, kByRouter = size_t{1} << 29,
                  kDoubt = size_t{1} << 30, kNoData = size_t{1} << 34;
 
-/// Connections of this peer that are at home on each local NIC and carry something; all of them if none does.
-const std::vector<double>& demandOfNics(Peer& peer, size_t nics, int64_t now) {
-  if (peer.demandVersion == peer.plansVersion && peer.demand.size() == nics) return peer.demand;
+/// Counts connections of this peer that carry something, at home on each local NIC; all of them if none does.
+void countDemand(Peer& peer, size_t nics, int64_t now, const Distance& distance) {
+  if (peer.demandVersion == peer.plansVersion && peer.demand.size() == nics) return;
   peer.demandVersion = peer.plansVersion;
+  std::vector<Carrier> carriers;
   for (const bool all : {false, true}) {
     peer.demand.assign(nics, 0.0);
     double sum = 0;
     for (const auto& [id, c] : peer.sends) {
       if (c->home() == nullptr || (!all && !c->carriedSince(now - kCarriesNs))) continue;
-      peer.demand[c->home()->local] += 1.0, sum += 1.0;
+      peer.demand[c->home()->local] += 1.0;
+      if (!c->ofSchedule()) carriers.push_back({id, const_cast<Path*>(c->home())});
+      sum += 1.0;
     }
     if (sum > 0) break;
   }
-  return peer.demand;
+  peer.whole = wholeByTurns(peer, carriers, peer.demand, distance);
 }
 
 }  // namespace
@@ -247,7 +250,10 @@ void SendConnection::refreshWanted(int64_t now) {
     const RunningSchedule schedule = services_.schedule ? services_.schedule(madeFor_.schedule) : RunningSchedule{};
     if (schedule.inTurn && window_.ofSchedule()) wanted_ = shareInTurn(peer, home, madeFor_.turn);
     const bool evenly = schedule.number != 0;
-    const std::vector<double>& demand = evenly ? std::vector<double>(nics, 1.0) : demandOfNics(peer, nics, now);
+    if (!evenly) countDemand(peer, nics, now, services_.distance);
+    const auto whole = peer.whole.find(id);
+    if (wanted_.empty() && !evenly && whole != peer.whole.end()) wanted_ = {{whole->second, 1}};
+    const std::vector<double>& demand = evenly ? std::vector<double>(nics, 1.0) : peer.demand;
     if (wanted_.empty()) wanted_ = balancedShares(peer, home, demand, services_.distance);
     if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
     if (window_.ofSchedule()) stayAway(schedule.number);

@@ -221,10 +221,11 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int exchanging = 0;                     // connections that wait for the other end's count
   uint64_t heardAtSeq = 0;                // the last datagram sent to it when it was last heard
   uint64_t acksSent = 0;
-  uint64_t nextRepaired = 0;   // the connection whose acknowledgement the next pong begins with
-  uint32_t remoteHeard = 0;    // the NICs over which it hears anybody
-  uint32_t plansVersion = 1;   // ascends when a path comes, goes, or changes what it can carry, and by recount()
-  std::vector<double> demand;  // connections at home on each local NIC, as of demandVersion
+  uint64_t nextRepaired = 0;        // the connection whose acknowledgement the next pong begins with
+  uint32_t remoteHeard = 0;         // the NICs over which it hears anybody
+  uint32_t plansVersion = 1;        // ascends when a path comes, goes, or changes what it can carry, and by recount()
+  std::vector<double> demand;       // connections at home on each local NIC, as of demandVersion
+  std::map<uint64_t, Path*> whole;  // of these: who goes whole over another path (wholeByTurns)
   uint32_t demandVersion = 0;
   Capacities capacities;
   bool resends = false;       // some connection has copies to send again

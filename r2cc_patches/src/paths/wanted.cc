@@ -65,6 +65,36 @@ std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vecto
   return out;
 }
 
+std::map<uint64_t, Path*> wholeByTurns(const Peer& peer, const std::vector<Carrier>& carriers,
+                                       const std::vector<double>& demandOfNic, const Distance& distance) {
+  struct Group {
+    std::vector<Share> spread;
+    std::vector<uint64_t> members;
+  };
+  std::map<const Path*, std::vector<Share>> spreads;
+  std::vector<Group> groups;
+  for (const Carrier& carrier : carriers) {
+    if (carrier.home->carriesData() && carrier.home->capacity > 0) continue;
+    const auto [found, added] = spreads.try_emplace(carrier.home);
+    if (added) found->second = balancedShares(peer, carrier.home, demandOfNic, distance);
+    const std::vector<Share>& spread = found->second;
+    const auto asTheFirst = [&](const Share& share) { return share.weight == spread[0].weight; };
+    if (spread.size() < 2 || !std::all_of(spread.begin(), spread.end(), asTheFirst)) continue;
+    const auto same = [&](const Group& group) { return sameShares(group.spread, spread); };
+    auto group = std::find_if(groups.begin(), groups.end(), same);
+    if (group == groups.end()) group = groups.insert(group, {spread, {}});
+    group->members.push_back(carrier.connection);
+  }
+  std::map<uint64_t, Path*> out;
+  for (const Group& group : groups) {
+    const size_t paths = group.spread.size();
+    for (size_t i = 0; i < group.members.size() / paths * paths; i++) {
+      out[group.members[i]] = group.spread[i % paths].path;
+    }
+  }
+  return out;
+}
+
 std::vector<Share> shareInTurn(const Peer& peer, Path* home, int turn) {
   if (turn < 0 || !peer.onRail(*home) || (home->carriesData() && home->capacity > 0)) return {};
   std::vector<Path*> rails;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "paths/path.h"
@@ -23,6 +24,19 @@ using Distance = std::function<int(size_t, size_t)>;
 /// `demand(path)`: connections at home on that path.
 std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vector<double>& demandOfNic,
                                   const Distance& distance);
+
+/// One that carries something, and where it is at home.
+struct Carrier {
+  uint64_t connection;
+  Path* home;
+};
+
+/// The paths of those whose homes carry nothing and who go whole over one other each, by turns. They are as many as go
+/// round: what is left over is spread. All flows on a NIC then have the same to carry, and end together. Between such
+/// that have all and such that have a part, a peer that is ahead fills the wire with what the other end does not wait
+/// for yet. Where the survivors would not carry the same parts, nobody goes whole.
+std::map<uint64_t, Path*> wholeByTurns(const Peer& peer, const std::vector<Carrier>& carriers,
+                                       const std::vector<double>& demandOfNic, const Distance& distance);
 
 /// Of a schedule's connection whose home carries nothing: all of it over one other path, by its turn. It is one of
 /// those on rails (Peer::onRail), as the planner counts (planner/cost/rails.h). Empty where home is no such path or

@@ -80,7 +80,6 @@ TEST(bad_command_lines_are_refused_with_the_option_s_name) {
                                                   {"--bytes", "0"},
                                                   {"--in-a-row", "0"},
                                                   {"--in-a-row", "17"},
-                                                  {"--in-a-row", "2", "--op", "stream"},
                                                   {"--in-a-row", "2", "--ranks", "3"},
                                                   {"--bytes", "1e6"},
                                                   {"--bytes", "-4"},

@@ -108,9 +108,9 @@ TEST(several_connections_a_peer_one_slot_and_tiny_data) {
   checkExact(runAll(options, fakeNet({}, 4)));
 }
 
-TEST(all_reduces_in_a_row_are_exact) {
-  for (const int ranks : {2, 4}) {
-    Options options = smallRun(Op::AllReduce);
+void runInARow(Op op, const std::vector<int>& counts) {
+  for (const int ranks : counts) {
+    Options options = smallRun(op);
     options.ranks = ranks;
     options.slots = 3;
     for (const int times : {2, 5}) {
@@ -122,6 +122,10 @@ TEST(all_reduces_in_a_row_are_exact) {
     }
   }
 }
+
+TEST(all_reduces_in_a_row_are_exact) { runInARow(Op::AllReduce, {2, 4}); }
+TEST(streams_in_a_row_are_exact) { runInARow(Op::Stream, {2, 3}); }
+TEST(all_to_alls_in_a_row_are_exact) { runInARow(Op::AllToAll, {2, 3}); }
 
 TEST(two_ranks_and_32_slots) {
   Options options = smallRun(Op::AllReduce);
