@@ -17,10 +17,14 @@ class Load {
   /// NCCL's thread: a message of so many bytes.
   void given(size_t bytes) {
     const auto flight = static_cast<uint64_t>(std::min(++now_, kMostInFlight));
+    bytes_.store(bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
     newest_[given_++ % kNewest].store(bytes << kFlightBits | flight, std::memory_order_relaxed);
   }
   /// One is over.
   void over() { now_--; }
+
+  /// The engine: all bytes so far.
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
   struct Usual {
     int inFlight = 0;  // the most messages at a time; 0: there was none
@@ -47,6 +51,7 @@ class Load {
   static constexpr int kFlightBits = 8, kMostInFlight = (1 << kFlightBits) - 1;
   int now_ = 0;
   size_t given_ = 0;
+  std::atomic<uint64_t> bytes_{0};
   std::array<std::atomic<uint64_t>, kNewest> newest_{};  // size and how many were in flight; 0: none yet
 };
 

@@ -82,6 +82,8 @@ class SendConnection final : public Connection {
   /// Adds what every lane of the plan carried since the last look to its path's account.
   void sample(Capacities& capacities);
   const Path* home() const { return home_; }
+  /// That NCCL gave it so far.
+  uint64_t bytesGiven() const { return load_.bytes(); }
   /// Made for schedules alone.
   bool ofSchedule() const { return window_.ofSchedule(); }
   bool carriedSince(int64_t since) const { return lastCarried_ >= since; }

@@ -30,7 +30,7 @@ void countDemand(Peer& peer, size_t nics, int64_t now, const Distance& distance)
     for (const auto& [id, c] : peer.sends) {
       if (c->home() == nullptr || (!all && !c->carriedSince(now - kCarriesNs))) continue;
       peer.demand[c->home()->local] += 1.0;
-      if (!c->ofSchedule()) carriers.push_back({id, const_cast<Path*>(c->home())});
+      if (!c->ofSchedule()) carriers.push_back({id, const_cast<Path*>(c->home()), c->bytesGiven()});
       sum += 1.0;
     }
     if (sum > 0) break;

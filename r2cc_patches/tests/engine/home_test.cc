@@ -117,6 +117,7 @@ TEST(net_what_a_lost_nic_had_is_spread_anew_when_connections_come) {
   RigOptions o;
   o.assumedDown = 0;
   o.mode = 2;
+  o.bytes = 4096;
   o.eventFile = scratch / "events";
   Rig rig(o);
   const auto moved = [&] {
@@ -124,7 +125,8 @@ TEST(net_what_a_lost_nic_had_is_spread_anew_when_connections_come) {
     return rig.streams().back().receiver->done() > 0;
   };
   for (const int rail : {1, 1, 2, 0, 2, 0, 0}) {
-    rig.stream(0, 1, rail, UINT64_MAX / 2);
+    const Stream& stream = rig.stream(0, 1, rail, UINT64_MAX / 2);
+    stream.sender->limit = stream.receiver->limit = 20;  // all have as much then
     CHECK(Rig::within(kLimitNs, moved));
   }
   rig.start();
@@ -138,31 +140,44 @@ TEST(net_what_a_lost_nic_had_is_spread_anew_when_connections_come) {
     return both == 1;
   };
   CHECK(Rig::within(kLimitNs, evenly));
+  for (const Stream& stream : rig.streams()) stream.sender->limit = stream.receiver->limit = UINT64_MAX / 2;
   finish(rig);
 }
 
-/// Four NICs with two connections each, of which as many are lost as the case says. Of each connection: the rail it is
-/// on, - where it is on several.
+/// Four NICs with two connections each, of which as many are lost as the case says, and messages that each had so far.
+/// Of each connection: the rail it is on then, - where it is on several.
 TEST(net_what_lost_nics_had_goes_round_those_that_are_left) {
-  const std::vector<std::pair<std::vector<int>, std::string>> cases = {
-      {{1, 3}, "0 0 2 2 0 0 2 2"},  // four over two: all go whole, by turns
-      {{1}, "0 - 2 3 0 - 2 3"},     // two over three: both are spread
-      {{0, 1}, "2 3 2 3 2 3 2 3"},
-      {{0, 1, 3}, "2 2 2 2 2 2 2 2"},  // one is left
+  struct Case {
+    std::vector<int> lost;
+    std::vector<uint64_t> had;
+    std::string rails;
   };
-  for (const auto& [lost, wanted] : cases) {
+  const std::vector<uint64_t> alike(8, 100);
+  const std::vector<Case> cases = {
+      {{1, 3}, alike, "0 0 2 2 0 0 2 2"},  // four over two: all go whole, by turns
+      {{1}, alike, "0 - 2 3 0 - 2 3"},     // two over three: both are spread
+      {{0, 1}, alike, "2 3 2 3 2 3 2 3"},
+      {{0, 1, 3}, alike, "2 2 2 2 2 2 2 2"},                                  // one is left
+      {{1, 3}, {100, 100, 100, 400, 100, 100, 100, 400}, "0 0 2 0 0 2 2 2"},  // those with as much go round
+      {{1, 3}, {100, 100, 100, 100, 100, 400, 100, 100}, "0 0 2 2 0 - 2 -"},
+      {{1, 3}, {100, 100, 100, 90, 100, 80, 100, 100}, "0 0 2 2 0 0 2 2"},
+  };
+  for (const Case& c : cases) {
     const check::Scratch scratch;
     RigOptions o;
-    o.rails = 4, o.mode = 2;
+    o.rails = 4, o.mode = 2, o.bytes = 4096;
     o.eventFile = scratch / "events";
     Rig rig(o);
-    for (const int rail : {0, 1, 2, 3, 0, 1, 2, 3}) rig.stream(0, 1, rail, UINT64_MAX / 2);
-    rig.start();
-    for (const Stream& stream : rig.streams()) {
-      CHECK(Rig::within(kLimitNs, [&] { return stream.receiver->done() > 0; }));
+    for (size_t i = 0; i < c.had.size(); i++) {
+      const Stream& stream = rig.stream(0, 1, static_cast<int>(i % 4), UINT64_MAX / 2);
+      stream.sender->limit = stream.receiver->limit = c.had[i];
     }
-    for (const int nic : lost) rig.fabric.cut({0, nic}, Cut::Hold);
-    for (const int nic : lost) rig.link(0, nic, false);
+    rig.start();
+    for (size_t i = 0; i < c.had.size(); i++) {
+      CHECK(Rig::within(kLimitNs, [&] { return rig.streams()[i].sender->done() >= c.had[i]; }));
+    }
+    for (const int nic : c.lost) rig.fabric.cut({0, nic}, Cut::Hold);
+    for (const int nic : c.lost) rig.link(0, nic, false);
     std::string rails;
     const auto are = [&] {
       rails.clear();
@@ -171,9 +186,13 @@ TEST(net_what_lost_nics_had_goes_round_those_that_are_left) {
         const bool several = line.find("\"shares\"") != std::string::npos, there = line.find(key) != std::string::npos;
         rails += (rails.empty() ? "" : " ") + (several || !there ? "-" : line.substr(line.find(key) + key.size(), 1));
       }
-      return rails == wanted;
+      return rails == c.rails;
     };
-    if (!Rig::within(kLimitNs, are)) CHECK_EQ(rails, wanted);
+    if (!Rig::within(kLimitNs, are)) CHECK_EQ(rails, c.rails);
+    for (const Stream& stream : rig.streams()) stream.sender->limit = stream.receiver->limit = UINT64_MAX / 2;
+    for (const Stream& stream : rig.streams()) {
+      CHECK(Rig::within(kLimitNs, [&] { return stream.receiver->done() > 500; }));
+    }
     finish(rig);
   }
 }
