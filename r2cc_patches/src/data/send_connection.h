@@ -82,6 +82,10 @@ class SendConnection final : public Connection {
   /// Adds what every lane of the plan carried since the last look to its path's account.
   void sample(Capacities& capacities);
   const Path* home() const { return home_; }
+  /// Whether it counts as demand.
+  bool carriesLately(int64_t now) const { return carriedSince(now - kCarriesNs); }
+  /// NCCL's communicator, where its interface names one.
+  const void* context() const { return ctx_; }
   /// That NCCL gave it so far.
   uint64_t bytesGiven() const { return load_.bytes(); }
   /// Made for schedules alone.
@@ -250,6 +254,7 @@ class SendConnection final : public Connection {
   int64_t nextTry_ = 0;        // of any lane that nothing waits for, after one was lost
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;
+  bool whole_ = false;  // it goes whole over another path than home, by turns
   const ScheduleConnection madeFor_;
   SendWindow window_;  // of one that is made for schedules alone
   int64_t lookedAtWindow_ = 0;
@@ -257,8 +262,10 @@ class SendConnection final : public Connection {
   std::vector<Share> away_;  // where it was then
   CutChange cutChange_;
   int64_t wantedSince_ = 0;
+  static constexpr int64_t kCarriesNs = msToNs(2000);  // a connection idle for longer is no demand
   void noteCarried(int64_t at);
   int64_t lastCarried_ = 0;
+  int64_t beganNs_ = 0;  // since when it is demand again; 0: for long
   int64_t holdingSince_ = 0;
   static constexpr int64_t kStallNs = msToNs(8), kIdleNs = msToNs(10);
   uint64_t seenAcked_ = 0;

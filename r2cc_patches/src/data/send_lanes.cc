@@ -1,6 +1,7 @@
 // The sending end's lanes: making and losing them, which to keep ready, and which plan is wanted. Engine thread, under
 // the engine's mutex.
 #include <algorithm>
+#include <utility>
 
 #include "data/send_connection.h"
 #include "wire/keys.h"
@@ -10,7 +11,6 @@ namespace {
 constexpr int64_t kStandbyRetryNs = msToNs(500);
 constexpr int64_t kLostRetryNs = msToNs(10);     // after one that had been made: its path is not chosen again anyway
 constexpr int64_t kWantedWaitNs = msToNs(1000);  // then the plan is made of the lanes that came up
-constexpr int64_t kCarriesNs = msToNs(2000);     // a connection idle for longer is no demand
 constexpr size_t kMostSteps = 3;
 constexpr int64_t kPlaceAgainNs = msToNs(1500);  // neighbours believe an announcement after a second
 constexpr int kMostPlacings = 4;
@@ -28,10 +28,10 @@ void countDemand(Peer& peer, size_t nics, int64_t now, const Distance& distance)
     peer.demand.assign(nics, 0.0);
     double sum = 0;
     for (const auto& [id, c] : peer.sends) {
-      if (c->home() == nullptr || (!all && !c->carriedSince(now - kCarriesNs))) continue;
-      peer.demand[c->home()->local] += 1.0;
-      if (!c->ofSchedule()) carriers.push_back({id, const_cast<Path*>(c->home()), c->bytesGiven()});
-      sum += 1.0;
+      if (c->home() == nullptr || (!all && !c->carriesLately(now))) continue;
+      peer.demand[c->home()->local] += 1.0, sum += 1.0;
+      if (c->ofSchedule() || c->over() || c->lingers()) continue;
+      carriers.push_back({id, const_cast<Path*>(c->home()), c->context(), c->bytesGiven()});
     }
     if (sum > 0) break;
   }
@@ -252,7 +252,9 @@ void SendConnection::refreshWanted(int64_t now) {
     const bool evenly = schedule.number != 0;
     if (!evenly) countDemand(peer, nics, now, services_.distance);
     const auto whole = peer.whole.find(id);
-    if (wanted_.empty() && !evenly && whole != peer.whole.end()) wanted_ = {{whole->second, 1}};
+    const bool lost = !home->carriesData() || home->capacity <= 0;
+    whole_ = wanted_.empty() && !evenly && lost && whole != peer.whole.end();
+    if (whole_) wanted_ = {{whole->second, 1}};
     const std::vector<double>& demand = evenly ? std::vector<double>(nics, 1.0) : peer.demand;
     if (wanted_.empty()) wanted_ = balancedShares(peer, home, demand, services_.distance);
     if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
@@ -334,6 +336,11 @@ bool SendConnection::approachWanted(int64_t now) {
     if (!share.path->doubted() && !opening(share.path) && now >= nextTry_) requestLane(share.path);
   }
   if (missing && now - wantedSince_ < kWantedWaitNs) return true;
+  if (there.empty() && std::exchange(whole_, false)) {  // no lane comes up there: as one that does not go round
+    wanted_ = balancedShares(peer, const_cast<Path*>(home_), peer.demand, services_.distance);
+    wantedSince_ = now;
+    return true;
+  }
   const bool same = sameShares(there, current());
   if (there.empty() || (same && keepsCut(there.size(), now))) return missing;
   same ? cutChange_.changed(now) : cutChange_.reset();

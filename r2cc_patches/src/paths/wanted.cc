@@ -72,7 +72,7 @@ std::map<uint64_t, Path*> wholeByTurns(const Peer& peer, const std::vector<Carri
                                        const std::vector<double>& demandOfNic, const Distance& distance) {
   struct Group {
     std::vector<Share> spread;
-    uint64_t bytes;  // of its first member
+    Carrier first;
     std::vector<uint64_t> members;
   };
   std::map<const Path*, std::vector<Share>> spreads;
@@ -85,10 +85,11 @@ std::map<uint64_t, Path*> wholeByTurns(const Peer& peer, const std::vector<Carri
     const auto asTheFirst = [&](const Share& share) { return share.weight == spread[0].weight; };
     if (spread.size() < 2 || !std::all_of(spread.begin(), spread.end(), asTheFirst)) continue;
     const auto same = [&](const Group& group) {
-      return alike(group.bytes, carrier.bytes) && sameShares(group.spread, spread);
+      return group.first.context == carrier.context && alike(group.first.bytes, carrier.bytes) &&
+             sameShares(group.spread, spread);
     };
     auto group = std::find_if(groups.begin(), groups.end(), same);
-    if (group == groups.end()) group = groups.insert(group, {spread, carrier.bytes, {}});
+    if (group == groups.end()) group = groups.insert(group, {spread, carrier, {}});
     group->members.push_back(carrier.connection);
   }
   std::map<uint64_t, Path*> out;

@@ -25,18 +25,19 @@ using Distance = std::function<int(size_t, size_t)>;
 std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vector<double>& demandOfNic,
                                   const Distance& distance);
 
-/// One that carries something, where it is at home, and what it carried so far.
+/// One that carries something, where it is at home, of which communicator, and what it carried so far.
 struct Carrier {
   uint64_t connection;
   Path* home;
+  const void* context;
   uint64_t bytes;
 };
 
 /// The paths of those whose homes carry nothing and who go whole over one other each, by turns. They are as many as go
 /// round: what is left over is spread. All flows on a NIC then have the same to carry, and end together. Between such
 /// that have all and such that have a part, a peer that is ahead fills the wire with what the other end does not wait
-/// for yet. Where the survivors would not carry the same parts, nobody goes whole. Those that carried less, as another
-/// communicator's or an algorithm's that is seldom chosen, go round by themselves.
+/// for yet. Where the survivors would not carry the same parts, nobody goes whole. Another communicator's
+/// go round by themselves, and so do those that carried less, as an algorithm's that is seldom chosen.
 std::map<uint64_t, Path*> wholeByTurns(const Peer& peer, const std::vector<Carrier>& carriers,
                                        const std::vector<double>& demandOfNic, const Distance& distance);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "check.h"
@@ -32,6 +33,19 @@ std::map<std::string, std::string> lastOfSenders(const std::string& file) {
   }
   return last;
 }
+
+/// Of each connection: the rail its sender is on, - where it is on several. Of nine connections at most.
+std::string railsOf(const std::string& file) {
+  std::string rails;
+  for (const auto& [connection, line] : lastOfSenders(file)) {
+    const std::string key = "\"peer_nic\":";
+    const bool several = line.find("\"shares\"") != std::string::npos, there = line.find(key) != std::string::npos;
+    rails += (rails.empty() ? "" : " ") + (several || !there ? "-" : line.substr(line.find(key) + key.size(), 1));
+  }
+  return rails;
+}
+
+void limit(const Stream& stream, uint64_t messages) { stream.sender->limit = stream.receiver->limit = messages; }
 
 /// Two connections at home on NIC 1 of host 0, the first one made for schedules. That NIC goes, a schedule begins that
 /// counts on it, and the NIC is back.
@@ -126,7 +140,7 @@ TEST(net_what_a_lost_nic_had_is_spread_anew_when_connections_come) {
   };
   for (const int rail : {1, 1, 2, 0, 2, 0, 0}) {
     const Stream& stream = rig.stream(0, 1, rail, UINT64_MAX / 2);
-    stream.sender->limit = stream.receiver->limit = 20;  // all have as much then
+    limit(stream, 20);  // all have as much then
     CHECK(Rig::within(kLimitNs, moved));
   }
   rig.start();
@@ -140,7 +154,7 @@ TEST(net_what_a_lost_nic_had_is_spread_anew_when_connections_come) {
     return both == 1;
   };
   CHECK(Rig::within(kLimitNs, evenly));
-  for (const Stream& stream : rig.streams()) stream.sender->limit = stream.receiver->limit = UINT64_MAX / 2;
+  for (const Stream& stream : rig.streams()) limit(stream, UINT64_MAX / 2);
   finish(rig);
 }
 
@@ -170,7 +184,7 @@ TEST(net_what_lost_nics_had_goes_round_those_that_are_left) {
     Rig rig(o);
     for (size_t i = 0; i < c.had.size(); i++) {
       const Stream& stream = rig.stream(0, 1, static_cast<int>(i % 4), UINT64_MAX / 2);
-      stream.sender->limit = stream.receiver->limit = c.had[i];
+      limit(stream, c.had[i]);
     }
     rig.start();
     for (size_t i = 0; i < c.had.size(); i++) {
@@ -178,23 +192,61 @@ TEST(net_what_lost_nics_had_goes_round_those_that_are_left) {
     }
     for (const int nic : c.lost) rig.fabric.cut({0, nic}, Cut::Hold);
     for (const int nic : c.lost) rig.link(0, nic, false);
-    std::string rails;
-    const auto are = [&] {
-      rails.clear();
-      for (const auto& [connection, line] : lastOfSenders(o.eventFile)) {
-        const std::string key = "\"peer_nic\":";
-        const bool several = line.find("\"shares\"") != std::string::npos, there = line.find(key) != std::string::npos;
-        rails += (rails.empty() ? "" : " ") + (several || !there ? "-" : line.substr(line.find(key) + key.size(), 1));
-      }
-      return rails == c.rails;
-    };
-    if (!Rig::within(kLimitNs, are)) CHECK_EQ(rails, c.rails);
-    for (const Stream& stream : rig.streams()) stream.sender->limit = stream.receiver->limit = UINT64_MAX / 2;
+    if (!Rig::within(kLimitNs, [&] { return railsOf(o.eventFile) == c.rails; }))
+      CHECK_EQ(railsOf(o.eventFile), c.rails);
+    for (const Stream& stream : rig.streams()) limit(stream, UINT64_MAX / 2);
     for (const Stream& stream : rig.streams()) {
       CHECK(Rig::within(kLimitNs, [&] { return stream.receiver->done() > 500; }));
     }
     finish(rig);
   }
+}
+
+/// The first so many streams go on, a message each at a time, until connections are on one of these rails.
+bool goesOnUntil(Rig& rig, const std::string& file, size_t streams, uint64_t from, const std::set<std::string>& rails) {
+  return Rig::within(kLimitNs, [&, next = from]() mutable {
+    for (size_t i = 0; i < streams; i++) limit(rig.streams()[i], next);
+    next++;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return rails.count(railsOf(file)) > 0;
+  });
+}
+
+/// One that rests while NICs are lost is no demand. It is again when it goes on.
+TEST(net_what_rested_when_its_nic_was_lost_goes_round_when_it_goes_on) {
+  const check::Scratch scratch;
+  RigOptions o;
+  o.rails = 4, o.mode = 2, o.bytes = 4096;
+  o.eventFile = scratch / "events";
+  Rig rig(o);
+  for (const int rail : {1, 1, 3, 3}) limit(rig.stream(0, 1, rail, UINT64_MAX / 2), 1000);
+  rig.start();
+  for (const Stream& s : rig.streams()) CHECK(Rig::within(kLimitNs, [&] { return s.receiver->done() >= 1000; }));
+  for (uint64_t more = 1; more < 24; more++) {
+    for (const size_t i : {0, 1, 2}) limit(rig.streams()[i], 1000 + more);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  for (const int nic : {1, 3}) rig.fabric.cut({0, nic}, Cut::Hold);
+  for (const int nic : {1, 3}) rig.link(0, nic, false);
+  CHECK(goesOnUntil(rig, o.eventFile, 3, 1030, {"0 2 - -", "2 0 - -"}));
+  CHECK(goesOnUntil(rig, o.eventFile, 4, 1100, {"0 2 0 2", "2 0 2 0"}));
+  finish(rig);
+}
+
+/// Where a NIC is lost from the start, nothing is known of what connections carry when the first of them do.
+TEST(net_what_a_nic_had_that_was_lost_from_the_start_goes_round_once_it_is_known) {
+  const check::Scratch scratch;
+  RigOptions o;
+  o.assumedDown = 1;
+  o.mode = 2, o.bytes = 4096;
+  o.eventFile = scratch / "events";
+  Rig rig(o);
+  limit(rig.stream(0, 1, 1, UINT64_MAX / 2), 20);
+  limit(rig.stream(0, 1, 1, UINT64_MAX / 2), 2);
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return railsOf(o.eventFile) == "- -"; }));
+  CHECK(goesOnUntil(rig, o.eventFile, 2, 100, {"0 2", "2 0"}));
+  finish(rig);
 }
 
 /// Connections at home on NIC 1 of three, which goes. The first three are made for schedules, with turns 0, 1 and 2.
@@ -218,38 +270,29 @@ TEST(net_what_a_schedule_connected_takes_one_other_nic_each_in_turn) {
   }
   connect();
   rig.start();
-  // On which rail each is, of the first ones; -1: over several lanes.
-  const auto are = [&](const std::vector<int>& wanted) {
-    return Rig::within(kLimitNs, [&] {
-      std::vector<int> rails;
-      for (const auto& [connection, line] : lastOfSenders(o.eventFile)) {
-        const std::string key = "\"peer_nic\":";
-        const bool several = line.find("\"shares\"") != std::string::npos;
-        rails.push_back(several ? -1 : std::stoi(line.substr(line.find(key) + key.size())));
-      }
-      rails.resize(std::min(rails.size(), wanted.size()));
-      return rails == wanted;
-    });
+  // On which rail each is, of the first ones.
+  const auto are = [&](const std::string& wanted) {
+    return Rig::within(kLimitNs, [&] { return railsOf(o.eventFile).substr(0, wanted.size()) == wanted; });
   };
   rig.fabric.cut({0, 1}, Cut::Hold);
   rig.link(0, 1, false);
-  CHECK(are({-1, -1, -1, -1}));
+  CHECK(are("- - - -"));
   rig.health(0).uneven(1, 1, true);
-  CHECK(are({0, 2, 0, -1}));
+  CHECK(are("0 2 0 -"));
   // Another schedule, whose plan is not in turn, comes and goes.
   for (const int begins : {1, 0, -1}) {
     rig.health(0).uneven(begins, 2, false);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    CHECK(are({0, 2, 0, -1}));
+    CHECK(are("0 2 0 -"));
   }
   rig.health(0).uneven(0, 1, false);
-  CHECK(are({-1, -1, -1, -1}));
+  CHECK(are("- - - -"));
   rig.health(0).uneven(0, 1, true);
-  CHECK(are({0, 2, 0, -1}));
+  CHECK(are("0 2 0 -"));
   // With one of these gone, too, one is left for all.
   rig.fabric.cut({0, 2}, Cut::Hold);
   rig.link(0, 2, false);
-  CHECK(are({0, 0, 0}));
+  CHECK(are("0 0 0"));
   rig.health(0).uneven(-1, 1, false);
   finish(rig);
 }
