@@ -319,14 +319,14 @@ int64_t SendConnection::movesAt() const {
   return lane == nullptr ? lastMove_ : std::max(lastMove_, lane->path->carriedAt());
 }
 
-/// Counted anew where it was no demand before, and once it is known how much it carries beside others.
+/// Counted anew when it carries for the first time, and once it is known how much it carries beside others.
 void SendConnection::noteCarried(int64_t at) {
-  const bool begins = lastCarried_ == 0 || at - lastCarried_ > kCarriesNs;
-  if (begins) beganNs_ = at;
-  const bool settles = beganNs_ != 0 && at - beganNs_ > kCarriesNs;
-  if (settles) beganNs_ = 0;
+  const bool first = lastCarried_ == 0;
+  if (first) firstCarried_ = at;
+  const bool settles = firstCarried_ != 0 && at - firstCarried_ > kCarriesNs;
+  if (settles) firstCarried_ = 0;
   lastCarried_ = at;
-  if (begins || settles) peer.recount();
+  if (first || settles) peer.recount();
 }
 
 const Path* SendConnection::stalledPath(int64_t now) {

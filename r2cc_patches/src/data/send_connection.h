@@ -265,7 +265,7 @@ class SendConnection final : public Connection {
   static constexpr int64_t kCarriesNs = msToNs(2000);  // a connection idle for longer is no demand
   void noteCarried(int64_t at);
   int64_t lastCarried_ = 0;
-  int64_t beganNs_ = 0;  // since when it is demand again; 0: for long
+  int64_t firstCarried_ = 0;  // 0: never, or for long
   int64_t holdingSince_ = 0;
   static constexpr int64_t kStallNs = msToNs(8), kIdleNs = msToNs(10);
   uint64_t seenAcked_ = 0;

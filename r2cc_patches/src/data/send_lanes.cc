@@ -23,17 +23,20 @@ constexpr size_t kSameHome = size_t{1} << 12, kSameFate = size_t{1} << 28, kByRo
 void countDemand(Peer& peer, size_t nics, int64_t now, const Distance& distance) {
   if (peer.demandVersion == peer.plansVersion && peer.demand.size() == nics) return;
   peer.demandVersion = peer.plansVersion;
-  std::vector<Carrier> carriers;
   for (const bool all : {false, true}) {
     peer.demand.assign(nics, 0.0);
     double sum = 0;
     for (const auto& [id, c] : peer.sends) {
       if (c->home() == nullptr || (!all && !c->carriesLately(now))) continue;
       peer.demand[c->home()->local] += 1.0, sum += 1.0;
-      if (c->ofSchedule() || c->over() || c->lingers()) continue;
-      carriers.push_back({id, const_cast<Path*>(c->home()), c->context(), c->bytesGiven()});
     }
     if (sum > 0) break;
+  }
+  // Also those that rest now, or each would change its plan, and others theirs, whenever it goes on.
+  std::vector<Carrier> carriers;
+  for (const auto& [id, c] : peer.sends) {
+    if (c->home() == nullptr || c->ofSchedule() || c->over() || c->lingers() || c->bytesGiven() == 0) continue;
+    carriers.push_back({id, const_cast<Path*>(c->home()), c->context(), c->bytesGiven()});
   }
   peer.whole = wholeByTurns(peer, carriers, peer.demand, distance);
 }

@@ -25,7 +25,7 @@ using Distance = std::function<int(size_t, size_t)>;
 std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vector<double>& demandOfNic,
                                   const Distance& distance);
 
-/// One that carries something, where it is at home, of which communicator, and what it carried so far.
+/// One that carried something, where it is at home, of which communicator, and what it carried so far.
 struct Carrier {
   uint64_t connection;
   Path* home;

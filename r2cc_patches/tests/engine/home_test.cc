@@ -212,8 +212,8 @@ bool goesOnUntil(Rig& rig, const std::string& file, size_t streams, uint64_t fro
   });
 }
 
-/// One that rests while NICs are lost is no demand. It is again when it goes on.
-TEST(net_what_rested_when_its_nic_was_lost_goes_round_when_it_goes_on) {
+/// One that rests for longer than 2 s while NICs are lost has its place among the others.
+TEST(net_what_rests_when_its_nic_is_lost_goes_round_with_the_others) {
   const check::Scratch scratch;
   RigOptions o;
   o.rails = 4, o.mode = 2, o.bytes = 4096;
@@ -228,8 +228,7 @@ TEST(net_what_rested_when_its_nic_was_lost_goes_round_when_it_goes_on) {
   }
   for (const int nic : {1, 3}) rig.fabric.cut({0, nic}, Cut::Hold);
   for (const int nic : {1, 3}) rig.link(0, nic, false);
-  CHECK(goesOnUntil(rig, o.eventFile, 3, 1030, {"0 2 - -", "2 0 - -"}));
-  CHECK(goesOnUntil(rig, o.eventFile, 4, 1100, {"0 2 0 2", "2 0 2 0"}));
+  CHECK(goesOnUntil(rig, o.eventFile, 3, 1030, {"0 2 0 2", "2 0 2 0"}));
   finish(rig);
 }
 
