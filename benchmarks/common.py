@@ -222,6 +222,21 @@ def sizes(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
     return found
 
 
+def counts(least: int, most: int) -> Callable[[click.Context, click.Parameter, str], tuple[int, ...]]:
+    """A callback for an option that takes several whole numbers, each from `least` to `most`."""
+
+    def read(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
+        try:
+            found = tuple(int(part) for part in text.split(","))
+        except ValueError:
+            found = ()
+        if not found or any(not least <= count <= most for count in found):
+            raise click.BadParameter(f"takes numbers from {least} to {most} with commas between, not '{text}'")
+        return found
+
+    return read
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the figures and what they came from as JSON.")
 lock_option = click.option("--lock", type=click.Path(dir_okay=False, path_type=Path), help="Locked for each run.")
 hosts_option = click.option(

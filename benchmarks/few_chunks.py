@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from common import KIB, MIB, Figure, Json, Ran, Steps, command, experiment, hosts_option
+from common import KIB, MIB, Figure, Json, Ran, Steps, command, counts, experiment, hosts_option
 
 from chaos.analysis.phases import degraded_indices, healthy_ms
 from chaos.analysis.stats import median
@@ -37,13 +37,20 @@ def ratio(ran: Ran, optimum: float) -> tuple[float | None, Json]:
 
 
 def measure(
-    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, nics: str, slots: str, fraction: float
+    steps: Steps,
+    *,
+    arm: str,
+    rate_gbit: float,
+    hosts: int,
+    nics: tuple[int, ...],
+    slots: tuple[int, ...],
+    fraction: float,
 ) -> tuple[list[Figure], Any]:
     figures: list[Figure] = []
     raw: Json = {}
-    for count in map(int, nics.split(",")):
+    for count in nics:
         optimum = count / (count - 1 + fraction)
-        for flight in map(int, slots.split(",")):
+        for flight in slots:
             workload = {"bytes": A_NIC * count, "chunk_bytes": CHUNK, "channels": count, "slots": flight}
             workload |= {"iterations": 1_000_000, "seconds": int(BEFORE_S + DOWN_S + 1), "warmup": 2}
             topology = {"hosts": hosts, "nics": count, "rate_gbit": rate_gbit}
@@ -61,8 +68,14 @@ main = command(
     "Few chunks on their way",
     measure,
     hosts_option,
-    click.option("--nics", default="2,4,8", show_default=True, help="NICs of a host, with commas between."),
-    click.option("--slots", default="1,3,8", show_default=True, help="Chunks of a connection on their way at most."),
+    click.option("--nics", default="2,4,8", show_default=True, callback=counts(2, 16), help="NICs of a host."),
+    click.option(
+        "--slots",
+        default="1,3,8",
+        show_default=True,
+        callback=counts(1, 32),
+        help="Chunks of a connection on their way at most.",
+    ),
     click.option("--fraction", type=click.FloatRange(0, 0.9), default=0.0, show_default=True, help="Of the rate left."),
 )
 

@@ -1,6 +1,6 @@
 """What is left of the bandwidth for all-gathers that follow each other, as a sharded training step's do.
 
-    .venv/bin/python benchmarks/gathers_in_a_row.py [--channels 4,8] [--lost 1,2] --arm balance --rate 0.2 [--json]
+    .venv/bin/python benchmarks/gathers_in_a_row.py [--channels 4,8] [--lost 1,2] --arm balance --rate 0.1 [--json]
 
 Hosts with four NICs each, in a ring. A rank sends two messages of 64 KiB a channel to the next. It begins the next time
 when it has all that comes from the one before, as NCCL does: what it sent itself may still be on its way. So one may be
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from common import KIB, Figure, Json, Steps, command, experiment, hosts_option
+from common import KIB, Figure, Json, Steps, command, counts, experiment, hosts_option
 from few_chunks import BEFORE_S, DOWN_S, ratio
 
 NICS, CHUNK, IN_A_ROW, BOUND = 4, 64 * KIB, 16, 1.05
@@ -22,14 +22,14 @@ LOST = ("eth1", "eth3")
 
 
 def measure(
-    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, channels: str, lost: str
+    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, channels: tuple[int, ...], lost: tuple[int, ...]
 ) -> tuple[list[Figure], Any]:
     figures: list[Figure] = []
     raw: Json = {}
-    for count in map(int, lost.split(",")):
+    for count in lost:
         fault = {"id": "f", "kind": "link_down", "nics": [f"h1:{nic}" for nic in LOST[:count]]}
         fault |= {"at": {"time_s": BEFORE_S}, "duration_s": DOWN_S}
-        for each in map(int, channels.split(",")):
+        for each in channels:
             workload = {"op": "stream", "in_a_row": IN_A_ROW, "bytes": 2 * CHUNK * each, "chunk_bytes": CHUNK}
             workload |= {"channels": each, "iterations": 1_000_000, "seconds": int(BEFORE_S + DOWN_S + 1), "warmup": 2}
             name = f"gathers-{each}-{count}"
@@ -49,9 +49,11 @@ main = command(
     "All-gathers in a row",
     measure,
     hosts_option,
-    click.option("--channels", default="4,8,16", show_default=True, help="Of NCCL's kind, with commas between."),
     click.option(
-        "--lost", default="1,2", show_default=True, help="NICs that one host loses: 1, 2 or both, with a comma."
+        "--channels", default="4,8,16", show_default=True, callback=counts(1, 64), help="With commas between."
+    ),
+    click.option(
+        "--lost", default="1,2", show_default=True, callback=counts(1, len(LOST)), help="NICs that one host loses."
     ),
 )
 

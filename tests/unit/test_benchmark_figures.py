@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import click
+import few_chunks
+import gathers_in_a_row
 import many_hosts
 import net_cases
 import one_nic_reset
@@ -65,3 +68,18 @@ def test_a_reset_counts_from_the_senders_error_to_what_it_sends_again() -> None:
     assert one_nic_reset.again(data) == [(10_000_000, 5.5)], "an end that stays frozen is none"
     struck = [Span(9_000_000, 9_500_000)]
     assert one_nic_reset.stood(data, struck) == [], "nothing was delivered, so there is no stall, which is not 0"
+
+
+@pytest.mark.parametrize(
+    ("main", "words", "why"),
+    [
+        (few_chunks.main, ["--nics", "x"], "takes numbers from 2 to 16 with commas between, not 'x'"),
+        (few_chunks.main, ["--slots", "1,33"], "takes numbers from 1 to 32 with commas between, not '1,33'"),
+        (gathers_in_a_row.main, ["--lost", "4"], "takes numbers from 1 to 2 with commas between, not '4'"),
+        (gathers_in_a_row.main, ["--channels", "4,"], "takes numbers from 1 to 64 with commas between, not '4,'"),
+    ],
+)
+def test_several_numbers_are_checked_before_anything_is_made(main: click.Command, words: list[str], why: str) -> None:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert why in done.output
