@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from functools import partial
 
@@ -65,12 +66,15 @@ def aborted(
     cut: tuple[str, ...] = (),
     matches: tuple[str, ...] = (),
     reset: bool = False,
+    late: bool = False,
 ) -> Outcome:
     """Both ends close everything in the middle, shortly after NICs were cut and what matches was lost. `reset`: there
-    is one NIC, and its connection is reset then. `state`: where the sender is by then."""
+    is one NIC, and its connection is reset then. `late`: the sender closes when it is told of the receiver's end. `state`: where the sender is when the first of both closes; what
+    a sender that is late makes of the other one's end is not looked at."""
     env = {"NCCL_SOCKET_IFNAME": DATA[0]} if reset else {}
     with made() as bed:
-        pair = stage.pair(bed, "--seconds", 20, "--leave-at", 900, "--close-failed", env=env)
+        words = ("--seconds", 20, "--leave-at", 900, "--close-failed")
+        pair = stage.pair(bed, *words, send=("--leave-at", 5000) if late else (), env=env)
         if pair.connected():
             pair.at(0.5, lambda: None)
             for match in matches:
@@ -80,7 +84,9 @@ def aborted(
             if reset:
                 reset_busiest(bed, HOSTS[1])
         both = pair.end()
-    states = [line["state"] for line in both.sender.of("path") if line["state"] not in OVER]
+    left_ns = min(_left_ns(end) for end in both.ends)
+    paths = [line for line in both.sender.of("path") if line["t_ns"] < left_ns]
+    states = [line["state"] for line in paths if line["state"] not in OVER]
     problems = [f"the sender was {states[-1:]}, not {state}"] if states[-1:] != [state] else []
     return outcome(both, problems + _aborts(both), closed_ms=[_closed_ms(end) for end in both.ends])
 
@@ -93,6 +99,11 @@ def aborted_early(stage: Stage, *, match: str) -> Outcome:
         both = pair.end()
     problems = ["they connected"] if any(end.of("connected") for end in both.ends) else []
     return outcome(both, problems + _aborts(both), closed_ms=[_closed_ms(end) for end in both.ends])
+
+
+def _left_ns(end: Ended) -> float:
+    """When it began to close, by the clock of all lines."""
+    return min((line["t_ns"] - line["ms"] * 1e6 for line in end.of("closed")), default=math.inf)
 
 
 def _closed_ms(end: Ended) -> float:
@@ -148,6 +159,7 @@ CASES = [
         for who in ("sender", "receiver")
     ),
     Case("abort-active", "both ends close in the middle", _SOON, partial(aborted, state="active")),
+    Case("abort-late", "the same, one of them late", _SOON, partial(aborted, state="active", late=True)),
     Case(
         "abort-holding", "the same 0.4 s after both NICs were cut", _SOON, partial(aborted, state="holding", cut=DATA)
     ),
