@@ -102,6 +102,15 @@ def passes(lab: Lab, source: str, target: str, address: str) -> bool:
     return said == b"hello\n"
 
 
+def know_each_other(lab: Lab) -> None:
+    """Both keep each other's address for eth1: the kernel asks again from time to time, and a fault keeps the answer
+    away where it does not keep what is sent away."""
+    for host, other, address in (("h0", "h1", "10.2.0.2"), ("h1", "h0", "10.2.0.1")):
+        (link,) = json.loads(lab.hosts[other].run(["ip", "-j", "link", "show", "eth1"]).stdout)
+        neighbour = [address, "lladdr", link["address"], "dev", "eth1", "nud", "permanent"]
+        lab.hosts[host].run(["ip", "neighbour", "replace", *neighbour])
+
+
 TIMELINE = """
 name: one
 topology: {hosts: 2, nics: 2}
@@ -158,8 +167,9 @@ def test_a_fault_does_what_it_says_and_nothing_else_and_is_undone(lab: Lab, tmp_
     with Journal(tmp_path / "journal.jsonl") as journal, stack:
         injector = injector_of(lab, journal, stack, [])
         injector.arm(planned(kind, words, lab))
+        know_each_other(lab)
         assert passes(lab, "h0", "h1", "10.2.0.2")
-        assert passes(lab, "h1", "h0", "10.2.0.1"), "and both know each other's address: ARP needs both ways"
+        assert passes(lab, "h1", "h0", "10.2.0.1")
         injector.strike("f", 0)
         if cut != "perhaps":
             assert passes(lab, "h0", "h1", "10.2.0.2") is ("into" not in cut), "into the NIC"

@@ -69,8 +69,9 @@ def aborted(
     late: bool = False,
 ) -> Outcome:
     """Both ends close everything in the middle, shortly after NICs were cut and what matches was lost. `reset`: there
-    is one NIC, and its connection is reset then. `late`: the sender closes when it is told of the receiver's end. `state`: where the sender is when the first of both closes; what
-    a sender that is late makes of the other one's end is not looked at."""
+    is one NIC, and its connection is reset then. `late`: the sender closes when it is told of the receiver's end.
+    `state`: where the sender is when the first of both closes. What a late sender makes of the other's end is not
+    looked at."""
     env = {"NCCL_SOCKET_IFNAME": DATA[0]} if reset else {}
     with made() as bed:
         words = ("--seconds", 20, "--leave-at", 900, "--close-failed")
