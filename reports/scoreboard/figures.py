@@ -15,6 +15,8 @@ Verdict = Literal["held", "missed", "void", "shown", "not measured"]
 WHOLE = "the whole command"
 FEWEST_FOR_INTERVAL, FEWEST_FOR_P99 = 6, 20
 """Below these an interval would be the extremes, and a p99 the largest value."""
+INTERVAL = re.compile(r"95 % in ([0-9.]+)\.\.([0-9.]+[0-9])")
+"""In a figure's name, where benchmarks said it before figures had `low` and `high`."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,14 @@ class Found:
     unit: str
     at_least: bool = False
     void: bool = False
+    low: float | None = None
+    high: float | None = None
+    """The 95 % interval of the value, or the extremes of few repeats; None where the report does not say."""
+    repeats: int | None = 1
+    """Of what was measured, in this one figure; None where the report does not say."""
+
+
+Spread = Literal["95 %", "all"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,12 @@ class Row:
     aim: float | None
     at_least: bool
     verdict: Verdict
+    repeats: int | None
+    """Of which the values were made: one value may be a median. None where a report does not say."""
+    said: tuple[float, float] | None = None
+    """The only value's own interval, where its report has one."""
+    before: Sequence[float] = ()
+    """Of takes of older code by the same command, without void ones."""
 
     @property
     def middle(self) -> float | None:
@@ -52,6 +68,20 @@ class Row:
         return median_interval(self.values) if len(self.values) >= FEWEST_FOR_INTERVAL else None
 
     @property
+    def spread(self) -> tuple[Spread, float, float] | None:
+        """95 % of the median's interval where there are enough for one, else all that was measured."""
+        if self.interval is not None:
+            return "95 %", *self.interval
+        if self.said is not None:
+            few = self.repeats is not None and self.repeats < FEWEST_FOR_INTERVAL
+            return ("all" if few else "95 %"), *self.said
+        return ("all", min(self.values), max(self.values)) if len(self.values) > 1 else None
+
+    def kept(self, values: Sequence[float]) -> int:
+        """How many keep to the aim."""
+        return sum(_keeps(value, self.aim, at_least=self.at_least) for value in values)
+
+    @property
     def p99(self) -> float | None:
         return percentile(self.values, 99) if len(self.values) >= FEWEST_FOR_P99 else None
 
@@ -60,8 +90,10 @@ def rows(board: Board, shelf: Shelf) -> list[Row]:
     """One for each figure of each cell, in the file's order."""
     found = []
     for cell in board.cells:
-        takes = newest(shelf.takes(cell.name))
-        found += [row(cell, wanted, takes) for wanted in cell.figures]
+        takes = shelf.takes(cell.name)
+        last = newest(takes)
+        earlier = [take for take in takes if take not in last and list(take.command) == list(cell.run)]
+        found += [row(cell, wanted, last, earlier) for wanted in cell.figures]
     return found
 
 
@@ -71,18 +103,27 @@ def newest(takes: Sequence[Take]) -> list[Take]:
     return [take for take in takes if last is not None and take.code == last.code]
 
 
-def row(cell: Cell, wanted: Wanted, takes: Sequence[Take]) -> Row:
-    each = [found for take in takes for found in told(take) if re.search(wanted.of, found.name)]
+def row(cell: Cell, wanted: Wanted, takes: Sequence[Take], earlier: Sequence[Take] = ()) -> Row:
+    each = _of_wanted(wanted, takes)
     known = [found for found in each if found.value is not None]
-    valid = [found for found in known if not found.void]
-    values = [float(found.value) for found in valid or known if found.value is not None]
+    used = [found for found in known if not found.void] or known
+    values = [float(found.value) for found in used if found.value is not None]
     last = each[-1] if each else None
     aim = wanted.aim if wanted.aim is not None else last.bound if last else None
     at_least = wanted.at_least if wanted.at_least is not None else bool(last and last.at_least)
-    verdict = _verdict(
-        median(values), aim, at_least=at_least, void=2 * sum(found.void for found in each) > len(each), there=bool(each)
-    )
-    return Row(cell, wanted, takes, values, last.unit if last else "", aim, at_least, verdict)
+    void = 2 * sum(found.void for found in each) > len(each)
+    verdict = _verdict(median(values), aim, at_least=at_least, void=void, there=bool(each))
+    only = used[0] if len(used) == 1 else None
+    said = (only.low, only.high) if only and only.low is not None and only.high is not None else None
+    before = [float(found.value) for found in _of_wanted(wanted, earlier) if found.value is not None and not found.void]
+    counts = [found.repeats for found in used]
+    repeats = None if None in counts else sum(count for count in counts if count is not None)
+    unit = last.unit if last else ""
+    return Row(cell, wanted, takes, values, unit, aim, at_least, verdict, repeats, said, before)
+
+
+def _of_wanted(wanted: Wanted, takes: Sequence[Take]) -> list[Found]:
+    return [found for take in takes for found in told(take) if re.search(wanted.of, found.name)]
 
 
 def _verdict(middle: float | None, aim: float | None, *, at_least: bool, void: bool, there: bool) -> Verdict:
@@ -93,9 +134,11 @@ def _verdict(middle: float | None, aim: float | None, *, at_least: bool, void: b
         return "void"
     if aim is None:
         return "shown"
-    if middle is None:
-        return "missed"
-    return "held" if (middle >= aim if at_least else middle <= aim) else "missed"
+    return "held" if middle is not None and _keeps(middle, aim, at_least=at_least) else "missed"
+
+
+def _keeps(value: float, aim: float | None, *, at_least: bool) -> bool:
+    return aim is not None and (value >= aim if at_least else value <= aim)
 
 
 def unclear(cell: Cell, take: Take) -> list[str]:
@@ -121,7 +164,10 @@ def of(report: Mapping[str, Any]) -> Iterator[Found]:
     """A benchmark's figures, or the checks and metrics of an experiment's summary, as `ARM: NAME`."""
     for each in report.get("figures", ()):
         least, void = each.get("at_least", False), each.get("void", False)
-        yield Found(each["name"], each["measured"], each["bound"], each["unit"], least, void)
+        low, high, repeats = each.get("low"), each.get("high"), each.get("repeats", 1)
+        if low is None and (named := INTERVAL.search(each["name"])):
+            low, high, repeats = float(named[1]), float(named[2]), None
+        yield Found(each["name"], each["measured"], each["bound"], each["unit"], least, void, low, high, repeats)
     for arm in report.get("arms", ()):
         for each in _of_arm(arm):
             yield each if arm["expect"] == "holds" else replace(each, bound=None)

@@ -14,8 +14,8 @@ from reports.scoreboard.board import Board
 from reports.scoreboard.figures import Row
 from reports.scoreboard.takes import NEEDS, Take
 
-HEAD = ("figure", "measured", "95 %, p99", "aim", "verdict", "takes", "machine", "commit")
-SHORT = ("figure", "measured", "aim", "verdict")
+HEAD = ("figure", "measured", "spread", "aim", "verdict", "repeats", "older code", "machine", "commit")
+SHORT = ("figure", "measured", "aim", "verdict", "machine", "commit")
 BEGIN, END = "<!-- scoreboard: written by `r2cc results render` -->", "<!-- end of the scoreboard -->"
 NONE = "–"
 
@@ -38,7 +38,9 @@ def _summary(rows: Sequence[Row]) -> list[str]:
     shown = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return [
         f"{len(rows)} figures: {shown}. *Void*: the machine was too busy to measure. *Shown*: there is no aim.",
-        "A figure is the median over its takes. To measure and render again: [scoreboard](../howto/scoreboard.md).",
+        "A figure is the median over its repeats. *Spread*: the 95 % interval of that median. *All*: the smallest and",
+        "the largest, where there are fewer than six. *Older code*: what the same command measured before.",
+        "To measure and render again: [scoreboard](../howto/scoreboard.md).",
     ]
 
 
@@ -55,11 +57,7 @@ def _cell(rows: Sequence[Row], raw: str) -> list[str]:
     if not takes:
         return [*parts, f"Not measured yet: needs {NEEDS[cell.where]}.", ""]
     parts += [*table(HEAD, [[escape(text) for text in cells(row)] for row in rows]), ""]
-    parts += [
-        f"- {escape(row.wanted.label)}: {row.wanted.missed}"
-        for row in rows
-        if row.verdict == "missed" and row.wanted.missed
-    ]
+    parts += [f"- {escape(row.wanted.label)}: {why(row)}" for row in rows if why(row)]
     return [*parts, ""] if parts[-1] else parts
 
 
@@ -77,17 +75,52 @@ def _published(board: Board) -> list[str]:
 
 def cells(row: Row) -> list[str]:
     """What stands in a row, in the order of HEAD."""
-    between = [] if row.interval is None else [f"{number(row.interval[0])}-{number(row.interval[1])}"]
-    tail = [] if row.p99 is None else [f"p99 {number(row.p99)}"]
-    commits = list(dict.fromkeys(take.commit for take in row.takes))
     return [
-        row.wanted.label, measured(row), ", ".join(between + tail) or NONE, aim(row), row.verdict,
-        str(len(row.takes)), ", ".join(dict.fromkeys(map(machine, row.takes))) or NONE, ", ".join(commits) or NONE,
+        row.wanted.label, measured(row), spread(row) or NONE, aim(row), verdict(row), repeats(row), older(row) or NONE,
+        *where(row),
     ]  # fmt: skip
 
 
+def where(row: Row) -> list[str]:
+    """Machine and commit."""
+    commits = list(dict.fromkeys(take.commit for take in row.takes))
+    return [", ".join(dict.fromkeys(map(machine, row.takes))) or NONE, ", ".join(commits) or NONE]
+
+
 def measured(row: Row) -> str:
-    return NONE if row.middle is None else f"{number(row.middle)} {row.unit}"
+    if row.middle is None:
+        return NONE
+    shown = number(row.middle)
+    if row.aim is not None and row.middle != row.aim and shown == number(row.aim):
+        shown = f"{row.middle:.5g}"  # on which side of the aim it is must be seen
+    return f"{shown} {row.unit}".rstrip()
+
+
+def spread(row: Row) -> str:
+    """95 %: 1.02-1.08, p99 3."""
+    between = [] if row.spread is None else ["{}: {}-{}".format(row.spread[0], *map(number, row.spread[1:]))]
+    tail = [] if row.p99 is None else [f"p99 {number(row.p99)}"]
+    return ", ".join(between + tail)
+
+
+def verdict(row: Row) -> str:
+    """With how many of its values keep to the aim, where not all of them say the same."""
+    kept = row.kept(row.values)
+    apart = row.verdict in ("held", "missed") and 0 < kept < len(row.values)
+    return f"{row.verdict} ({kept} of {len(row.values)})" if apart else row.verdict
+
+
+def repeats(row: Row) -> str:
+    return NONE if row.repeats is None else str(row.repeats)
+
+
+def older(row: Row) -> str:
+    """How many takes of older code kept to the aim, and what they measured."""
+    if not row.before:
+        return ""
+    low, high = number(min(row.before)), number(max(row.before))
+    between = low if low == high else f"{low}-{high}"
+    return between if row.aim is None else f"{row.kept(row.before)} of {len(row.before)} held: {between}"
 
 
 def aim(row: Row) -> str:
@@ -95,7 +128,8 @@ def aim(row: Row) -> str:
 
 
 def number(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
+    """Three digits, four near 1, where ratios are."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.4g}" if 0.9 <= abs(value) < 2 else f"{value:.3g}"
 
 
 def machine(take: Take) -> str:
@@ -108,14 +142,30 @@ def comma_separated(rows: Sequence[Row]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
-        ["cell", "figure", "unit", "median", "low", "high", "p99", "aim", "at_least", "verdict", "values", "commit"]
+        [
+            "cell",
+            "figure",
+            "unit",
+            "median",
+            "spread",
+            "low",
+            "high",
+            "p99",
+            "aim",
+            "at_least",
+            "verdict",
+            "values",
+            "repeats",
+            "older",
+            "commit",
+        ]
     )
     for row in rows:
-        low, high = row.interval or ("", "")
+        of, low, high = row.spread or ("", "", "")
         writer.writerow([
-            row.cell.name, row.wanted.label, row.unit, _or_empty(row.middle), low, high, _or_empty(row.p99),
-            _or_empty(row.aim), row.at_least, row.verdict, " ".join(map(str, row.values)),
-            row.takes[-1].commit if row.takes else "",
+            row.cell.name, row.wanted.label, row.unit, _or_empty(row.middle), of, low, high,
+            _or_empty(row.p99), _or_empty(row.aim), row.at_least, row.verdict, " ".join(map(str, row.values)),
+            _or_empty(row.repeats), " ".join(map(str, row.before)), row.takes[-1].commit if row.takes else "",
         ])  # fmt: skip
     return out.getvalue()
 
@@ -127,12 +177,17 @@ def _or_empty(value: float | None) -> float | str:
 def html(board: Board, rows: Sequence[Row]) -> str:
     """One file that loads nothing and runs nothing."""
     groups = [(group, list(of_group)) for group, of_group in groupby(rows, key=lambda row: row.cell.group)]
-    return page("scoreboard.html.j2", board=board, groups=groups, head=HEAD, cells=cells, state=state)
+    return page("scoreboard.html.j2", board=board, groups=groups, head=HEAD, cells=cells, state=state, why=why)
 
 
 def state(row: Row) -> str:
     """The class of a verdict in our style sheet."""
     return {"held": "good", "missed": "bad", "void": "void"}.get(row.verdict, "")
+
+
+def why(row: Row) -> str:
+    """Why it is missed; empty where it is not, or nobody knows."""
+    return row.wanted.missed if row.verdict == "missed" else ""
 
 
 def quoted(text: str, rows: Sequence[Row]) -> str:
@@ -143,10 +198,13 @@ def quoted(text: str, rows: Sequence[Row]) -> str:
         raise UsageError(
             f"README has no '{BEGIN}' with '{END}' behind it", "put both lines where the table shall stand"
         )
+    quotes = [row for row in rows if row.wanted.readme and row.takes]
     body = [
-        [escape(f"{row.cell.title}: {row.wanted.label}"), measured(row), aim(row), row.verdict]
-        for row in rows
-        if row.wanted.readme and row.takes
+        [f"{row.cell.title}: {row.wanted.label}", measured(row), aim(row), verdict(row), *where(row)] for row in quotes
     ]
-    shown = "\n".join(table(SHORT, body)) if body else "None of them was measured yet."
+    shown = (
+        "\n".join(table(SHORT, [[escape(text) for text in line] for line in body]))
+        if body
+        else "None of them was measured yet."
+    )
     return f"{before}{begin}\n{shown}\n{end}{after}"
