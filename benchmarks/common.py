@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ import click
 
 from chaos.analysis.figures import run_figures
 from chaos.analysis.rundata import RunData, read_run
+from chaos.analysis.stats import median, median_interval
 from chaos.experiment.model import MODES, Experiment
 from chaos.record.journal import Journal, read
 from chaos.record.live import Display
@@ -52,6 +53,10 @@ class Figure:
     at_least: bool = False
     void: bool = False
     judged: bool = True
+    low: float | None = None
+    high: float | None = None
+    """The interval that holds it with 95 %; the extremes of fewer than six repeats."""
+    repeats: int = 1
 
     @property
     def outcome(self) -> str:
@@ -65,6 +70,13 @@ class Figure:
     def as_json(self) -> Json:
         ratio = self.measured / self.bound if self.measured is not None and self.bound else None
         return {**asdict(self), "outcome": self.outcome, "measured_over_bound": ratio}
+
+
+def median_of(name: str, values: Iterable[float], bound: float | None, unit: str, **words: Any) -> Figure:
+    """The middle of what was measured several times; nothing measured is None. `words`: the rest of a Figure."""
+    found = list(values)
+    low, high = median_interval(found) if len(found) > 1 else (None, None)
+    return Figure(name, median(found), bound, unit, low=low, high=high, repeats=len(found), **words)
 
 
 @dataclass(frozen=True)
@@ -170,8 +182,12 @@ def show(title: str, figures: Sequence[Figure]) -> str:
         bound = "" if figure.bound is None else f"{sign} {_number(figure.bound)}"
         ratio = figure.as_json()["measured_over_bound"]
         shown = "-" if figure.measured is None else _number(figure.measured)
-        rows.append((figure.name, f"{shown} {figure.unit}", bound, f"{ratio:.3f}" if ratio else "", figure.outcome))
-    head = ("figure", "measured", "bound", "measured/bound", "verdict")
+        between = ""
+        if figure.low is not None and figure.high is not None:
+            between = f"{_number(figure.low)}..{_number(figure.high)} of {figure.repeats}"
+        over = f"{ratio:.3f}" if ratio else ""
+        rows.append((figure.name, f"{shown} {figure.unit}", between, bound, over, figure.outcome))
+    head = ("figure", "measured", "spread", "bound", "measured/bound", "verdict")
     return f"{title}\n{table([head, *rows])}"
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import click
-from common import Figure, Json, Ran, Steps, command, experiment, hosts_option, lab_workload
+from common import Figure, Json, Ran, Steps, command, experiment, hosts_option, lab_workload, median_of
 
 from chaos.analysis.phases import degraded_indices, healthy_ms
 from chaos.analysis.stats import median
@@ -103,16 +103,16 @@ def measure(
         raw[case.name] = {"first": first, "median": middle, "healthy_ms": ran.figures["healthy_ms"]}
         words = {"at_least": True, "void": ran.void}
         figures += [
-            Figure(f"{case.name}: first whole iteration", median(first), case.bound, "of what is left", **words),
-            Figure(f"{case.name}: median iteration", median(middle), case.bound, "of what is left", **words),
+            median_of(f"{case.name}: first whole iteration", first, case.bound, "of what is left", **words),
+            median_of(f"{case.name}: median iteration", middle, case.bound, "of what is left", **words),
         ]
         if case.kind == "rate":  # nobody tells of it: it has to be measured first
             took, switched = after_switch(ran, case.left)
             raw[case.name] |= {"switch_ms": took, "first_after_switch": switched}
             name = f"{case.name}: first whole iteration after the switch"
             figures += [
-                Figure(name, median(switched), case.bound, "of what is left", **words),
-                Figure(f"{case.name}: until the switch, median", median(took), None, "ms", void=ran.void),
+                median_of(name, switched, case.bound, "of what is left", **words),
+                median_of(f"{case.name}: until the switch, median", took, None, "ms", void=ran.void),
             ]
     return figures, {"ratios": raw}
 

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from common import KIB, MIB, Figure, Json, json_option
+from common import KIB, MIB, Figure, Json, json_option, median_of
 from nccl_cost import end
 from nccl_phase import Phase
 
@@ -202,9 +202,9 @@ def faults(rig: Rig, name: str, count: int, nics: int) -> tuple[list[Figure], Js
     beyond = [fault["beyond_ms"] for fault in struck if "beyond_ms" in fault]
     aim = SHARED_MS if shared else AIM_MS[name]
     figures = [
-        Figure(f"{name}: failover, median of {len(moves)}", median(moves), None, "ms"),
+        median_of(f"{name}: failover, median of {len(moves)}", moves, None, "ms"),
         Figure(f"{name}: failover, p99", percentile(moves, 99) if len(moves) == count else None, aim, "ms"),
-        Figure(f"{name}: iteration beyond its bound, median", median(beyond), None, "ms"),
+        median_of(f"{name}: iteration beyond its bound, median", beyond, None, "ms"),
         Figure(f"{name}: iteration beyond its bound, p99", percentile(beyond, 99), None, "ms"),
         Figure(f"{name}: sending ends moved, most", max((fault["moved"] for fault in struck), default=0), None, ""),
         Figure(f"{name}: wrong elements", wrong, 0, ""),

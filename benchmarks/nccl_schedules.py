@@ -181,26 +181,41 @@ def figures(nics: int, gpus: int, op: str, lost_nics: str, entries: Sequence[Jso
     found = []
     for entry in entries:
         size, us = entry["bytes"], entry["us"]
+        rounds = len(us["healthy"])
         judged_half = one and nics == 2 and size >= LARGE_HALF
         for job in us:
             if job == "healthy":
                 continue
             middle, low, high = summary(entry, job, "healthy")
             ring_ms = (median(us["healthy"]) or 0) / 1e3
-            text = f"{job} over healthy ring ({ring_ms:.1f} ms), {name(size)}, 95 % in {low:.3f}..{high:.3f}"
+            text = f"{job} over healthy ring ({ring_ms:.1f} ms), {name(size)}"
             aim = AIMS.get((op, nics, lost_nics, job)) if gpus == 1 and size >= LARGE_HALF else None
             aim = AIM_HALF if job == "ours" and judged_half else aim
             bound = aims[job.partition("@")[0]] if aim is None else aim
-            found.append(Figure(text, middle, bound, "ratio", judged=aim is not None))
+            found.append(
+                Figure(text, middle, bound, "ratio", judged=aim is not None, low=low, high=high, repeats=rounds)
+            )
         if {"ours", "chosen"} <= set(us):
             middle, low, high = summary(entry, "ours", "chosen")
-            text = f"ours over what NCCL chooses on balanced paths, {name(size)}, 95 % in {low:.3f}..{high:.3f}"
-            found.append(Figure(text, middle, NO_SLOWER, "ratio"))
+            text = f"ours over what NCCL chooses on balanced paths, {name(size)}"
+            found.append(Figure(text, middle, NO_SLOWER, "ratio", low=low, high=high, repeats=rounds))
         if {"ours", "balance"} <= set(us):
             middle, low, high = summary(entry, "balance", "ours")
-            text = f"ours' bandwidth over balance's, {name(size)}, 95 % in {low:.3f}..{high:.3f}"
+            text = f"ours' bandwidth over balance's, {name(size)}"
             judged = one and nics == 3 and size >= LARGE_THIRD
-            found.append(Figure(text, middle, AIM_THIRD_OVER_BALANCE, "ratio", at_least=True, judged=judged))
+            found.append(
+                Figure(
+                    text,
+                    middle,
+                    AIM_THIRD_OVER_BALANCE,
+                    "ratio",
+                    at_least=True,
+                    judged=judged,
+                    low=low,
+                    high=high,
+                    repeats=rounds,
+                )
+            )
     return found
 
 

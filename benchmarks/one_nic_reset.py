@@ -20,13 +20,13 @@ from functools import partial
 from itertools import pairwise
 
 import click
-from common import Figure, Json, Ran, Steps, command, experiment, lab_workload
+from common import Figure, Json, Ran, Steps, command, experiment, lab_workload, median_of
 
 from chaos.analysis import void
 from chaos.analysis.phases import SETTLE_NS
 from chaos.analysis.rundata import RunData, Span
 from chaos.analysis.stall import DRAIN_NS, worst_gap_ms
-from chaos.analysis.stats import median, percentile
+from chaos.analysis.stats import percentile
 from chaos.testbed.beds import Bed
 from harness.errors import InfraError
 from harness.hosts.base import spawn_held
@@ -156,10 +156,10 @@ def measure(steps: Steps, *, arm: str, rate_gbit: float, resets: int) -> tuple[l
     figures = [
         Figure("resets that count", len(stalls), LEAST, "", at_least=True),
         Figure("ends that were not active again", lost, 0, ""),
-        Figure("stall, median", median(stalls), None, "ms"),
-        Figure("stall, p99", percentile(stalls, 99), BOUND_MS, "ms", void=is_void),
+        median_of("stall, median", stalls, None, "ms"),
+        Figure("stall, p99", percentile(stalls, 99), BOUND_MS, "ms", void=is_void, repeats=len(stalls)),
         Figure("stall, maximum", max(stalls, default=None), None, "ms"),
-        Figure("until the rest is on its way, median", median(took), None, "ms"),
+        median_of("until the rest is on its way, median", took, None, "ms"),
         Figure("until the rest is on its way, p99", percentile(took, 99), BOUND_MS, "ms", void=is_void),
         Figure("CPU not stolen: resets", len(calm), None, ""),
         Figure("CPU not stolen: stall, p99", percentile(calm, 99), None, "ms"),

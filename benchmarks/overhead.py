@@ -20,9 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from common import KIB, MIB, Figure, Json, Ran, Steps, command, experiment, hosts_option, sizes
-
-from chaos.analysis.stats import median
+from common import KIB, MIB, Figure, Json, Ran, Steps, command, experiment, hosts_option, median_of, sizes
 
 LARGE = (64 * KIB, 128 * KIB, MIB)
 SMALL = (256, 4 * KIB, 16 * KIB)
@@ -75,17 +73,16 @@ def _figures(size: int, pairs: list[tuple[Ran, Ran]]) -> tuple[list[Figure], Jso
     void = any(ran.void for pair in pairs for ran in pair)
     label = f"{size // KIB} KiB" if size >= KIB else f"{size} B"
     if size >= LARGE[0]:
-        ratio = median([b / a for a, b in times])
-        first = Figure(f"{label}: time over stock", ratio, RATIO, "ratio", void=void)
+        first = median_of(f"{label}: time over stock", [b / a for a, b in times], RATIO, "ratio", void=void)
     else:
         messages = pairs[0][0].figures["metrics"][0]["size_bytes"] / size
-        more = median([(b - a) * 1000 / messages for a, b in times])
-        first = Figure(f"{label}: more per message", more, US_PER_MESSAGE, "us", void=void)
+        more = [(b - a) * 1000 / messages for a, b in times]
+        first = median_of(f"{label}: more per message", more, US_PER_MESSAGE, "us", void=void)
     busy = [took[1] / took[0] * (1 + engine_share(b)) for took, (_, b) in zip(times, pairs, strict=True)]
     figures = [
         first,
-        Figure(f"{label}: CPU time over stock", median(cpu), CPU_RATIO, "ratio", void=void),
-        Figure(f"{label}: CPU time beside busy threads", median(busy), CPU_RATIO, "ratio", void=void),
+        median_of(f"{label}: CPU time over stock", cpu, CPU_RATIO, "ratio", void=void),
+        median_of(f"{label}: CPU time beside busy threads", busy, CPU_RATIO, "ratio", void=void),
     ]
     return figures, {"healthy_ms": times, "cpu_ratio": cpu, "cpu_beside_busy_threads": busy}
 

@@ -6,11 +6,10 @@ import json
 import resource
 import time
 from random import Random
-from statistics import median
 from typing import Any
 
 import click
-from common import Benchmark, Figure, finish, json_option
+from common import Benchmark, Figure, finish, json_option, median_of
 
 from harness.build import build_net
 from harness.progress import show
@@ -84,7 +83,7 @@ def main(
     title = f"{nodes} nodes x {nics} NICs, {faults} gone, {channels} channels, {made.count(KIND)} parts"
     bound_ms, bound_mib = (NCCL_BOUND_MS, NCCL_BOUND_MIB) if nccl else (BOUND_MS, None)
     figures = [
-        Figure("planning, CPU time, median", median(took), bound_ms, "ms"),
+        median_of("planning, CPU time, median", took, bound_ms, "ms"),
         Figure("most", max(took), None, "ms"),
         Figure("memory, text and plan with it", memory_mib() - before_mib, bound_mib, "MiB"),
     ]

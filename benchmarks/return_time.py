@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from common import Figure, Json, Ran, Steps, command, experiment, hosts_option, lab_workload, spread_faults
+from common import Figure, Json, Ran, Steps, command, experiment, hosts_option, lab_workload, median_of, spread_faults
 
 from chaos.analysis import void
 from chaos.analysis.phases import SETTLE_NS
 from chaos.analysis.rundata import Span
-from chaos.analysis.stats import median, percentile
+from chaos.analysis.stats import percentile
 from chaos.soak.judge import fates
 
 NICS = 4
@@ -37,8 +37,8 @@ def measure(steps: Steps, *, arm: str, rate_gbit: float, hosts: int, faults: int
     figures = [
         Figure("faults that count", len(known), faults * 0.8, "", at_least=True),
         Figure("never back", len(found) - len(known), 0, ""),
-        Figure("return, median", median(known), None, "ms"),
-        Figure("return, p99", percentile(known, 99), BOUND_MS, "ms", void=ran.void),
+        median_of("return, median", known, None, "ms"),
+        Figure("return, p99", percentile(known, 99), BOUND_MS, "ms", void=ran.void, repeats=len(known)),
         Figure("return, maximum", max(known, default=None), None, "ms"),
         Figure("CPU not stolen: faults", len(ours), None, ""),
         Figure("CPU not stolen: return, p99", percentile(ours, 99), None, "ms"),

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any, get_args
 
 import click
-from common import MIB, Benchmark, Figure, Json, finish, json_option, lock_option, locked
+from common import MIB, Benchmark, Figure, Json, finish, json_option, lock_option, locked, median_of
 from plan_runs import play, windows, wrong
 
 from harness.build import NetBuild, build_net
@@ -179,7 +179,7 @@ def main(
         worst = max(costs, default=None)
         void = any(run.busy > BUSY for run in runs)
         name = f"{connect}: one-off cost of a switch to chains"
-        figures.append(Figure(f"{name}, median", median(costs) if costs else None, BOUND_MS, "ms", void=void))
+        figures.append(median_of(f"{name}, median", costs, BOUND_MS, "ms", void=void))
         figures.append(Figure(f"{name}, worst", worst, None, "ms"))
         back = max((ratio for run in runs if (ratio := run.returning()) is not None), default=None)
         name = f"{connect}: chains with the NIC back, of chains without it"

@@ -12,11 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from statistics import median
 from urllib.request import urlopen
 
 import click
-from common import R2CC, Benchmark, Figure, finish, json_option
+from common import R2CC, Benchmark, Figure, finish, json_option, median_of
 from store_scale import fill
 
 from harness import progress
@@ -72,7 +71,7 @@ def figures(address: str, names: Sequence[str], requests: int) -> Iterator[Figur
         yield Figure("the first page", waits(address, [""])[0], None, "s")
     for when in ("first time", "again"):
         found = waits(address, questions(names, requests))
-        yield Figure(f"{requests} at once, {when}: median", median(found), None, "s")
+        yield median_of(f"{requests} at once, {when}: median", found, None, "s")
         yield Figure(f"{requests} at once, {when}: slowest", max(found), BOUND_S, "s")
 
 

@@ -15,13 +15,13 @@ from itertools import pairwise
 from typing import Any
 
 import click
-from common import Figure, Ran, Steps, command, experiment, hosts_option, lab_workload, spread_faults
+from common import Figure, Ran, Steps, command, experiment, hosts_option, lab_workload, median_of, spread_faults
 
 from chaos.analysis import void
 from chaos.analysis.phases import SETTLE_NS
 from chaos.analysis.rundata import RunData, Span
 from chaos.analysis.stall import onsets, worst_gap_ms
-from chaos.analysis.stats import median, percentile
+from chaos.analysis.stats import percentile
 from chaos.soak.judge import fates
 
 BOUNDS_MS = {"link_down": 10.0, "black_hole": 50.0}
@@ -100,12 +100,14 @@ def _figures(kind: str, found: Found) -> list[Figure]:
     bound = BOUNDS_MS.get(kind)
     return [
         Figure(f"{kind}: faults that count", len(found.stalls), LEAST, "", at_least=True),
-        Figure(f"{kind}: stall, median", median(found.stalls), None, "ms"),
-        Figure(f"{kind}: stall, p99", percentile(found.stalls, 99), bound, "ms", void=found.void),
+        median_of(f"{kind}: stall, median", found.stalls, None, "ms"),
+        Figure(
+            f"{kind}: stall, p99", percentile(found.stalls, 99), bound, "ms", void=found.void, repeats=len(found.stalls)
+        ),
         Figure(f"{kind}: stall, maximum", max(found.stalls, default=None), None, "ms"),
         Figure(f"{kind}: CPU not stolen: faults", len(found.not_stolen), None, ""),
         Figure(f"{kind}: CPU not stolen: stall, p99", percentile(found.not_stolen, 99), None, "ms"),
-        Figure(f"{kind}: floor, p99", percentile(found.floor, 99), None, "ms"),
+        Figure(f"{kind}: floor, p99", percentile(found.floor, 99), None, "ms", repeats=len(found.floor)),
     ]
 
 

@@ -16,6 +16,7 @@ import many_hosts
 import net_cases
 import one_nic_reset
 from click.testing import CliRunner
+from common import median_of, show
 from plan_runs import Run
 from project_times import command_s
 from project_times import main as project_times
@@ -33,6 +34,17 @@ def test_cases_have_their_problems_and_longest_times_as_figures() -> None:
     assert (found["killed, mode 1: not right"].measured, found["killed, mode 1: not right"].outcome) == (1, "MISSES")
     assert found["killed, mode 0: not right"].outcome == "shown", "stock is not judged"
     assert len(found) == 4
+
+
+def test_a_median_has_its_interval_and_how_often_it_was_measured() -> None:
+    few = median_of("time", [3.0, 1.0, 2.0], 10.0, "ms")
+    assert (few.measured, few.low, few.high, few.repeats) == (2.0, 1.0, 3.0, 3), "the extremes of few"
+    many = median_of("time", [float(n) for n in range(20)], 10.0, "ms", void=True)
+    assert (many.measured, many.low, many.high, many.repeats, many.outcome) == (9.5, 5.0, 14.0, 20, "void")
+    one, none = median_of("time", [7.0], 10.0, "ms"), median_of("time", [], 10.0, "ms")
+    assert (one.measured, one.low, one.high, one.repeats) == (7.0, None, None, 1)
+    assert (none.measured, none.repeats, none.outcome) == (None, 0, "MISSES")
+    assert "2 ms      1..3 of 3  <= 10" in show("Title", [few])
 
 
 @pytest.mark.parametrize("name", ["encryption", "many_hosts", "net_cases"])
