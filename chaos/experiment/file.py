@@ -13,6 +13,7 @@ from chaos.experiment import topologies
 from chaos.experiment.model import ARM_NAME, MODES, RESTART, UPSTREAM, Arm, Experiment, Hypothesis, Limits
 from chaos.experiment.timeline import Place, Report, problems_of_timeline
 from chaos.faults.registry import forms as fault_forms
+from chaos.faults.registry import kinds
 from chaos.faults.registry import model_of as model_of_fault
 from chaos.faults.spec import FaultSpec
 from harness.config import documents, yaml_text
@@ -75,6 +76,8 @@ def checked(document: Document, path: Path) -> Experiment:
         for key, what in found["workload"].problems(topology.hosts) if "workload" in found else ():
             report(("workload", key), what)
     for index, fault in found.get("faults", {}).items():
+        if "workload" in found and kinds()[fault.kind].rdma_only and not _over_rdma(found["workload"]):
+            report(("faults", index, "kind"), f"{fault.kind} breaks RDMA alone: it needs workload.net: ib")
         if "workload" in found and fault.at.counted and not found["workload"].has_nccl:
             clock = "bytes" if fault.at.bytes else "collective"
             report(
@@ -91,6 +94,11 @@ def checked(document: Document, path: Path) -> Experiment:
     if errors:
         raise InputErrors(in_order(errors, str(path)))
     return _built(found, path)
+
+
+def _over_rdma(workload: Workload) -> bool:
+    """Whether its data may go over RDMA: on GPUs NCCL chooses."""
+    return workload.net == "ib" or workload.on_gpus
 
 
 def _built(checked: dict[str, Any], path: Path) -> Experiment:

@@ -63,6 +63,8 @@ class Fault(ABC):
     """What else a host must have (chaos/faults/needs.py)."""
     kernel_path_only: ClassVar[bool] = False
     """RDMA does not notice: its packets never pass the kernel."""
+    rdma_only: ClassVar[bool] = False
+    """Data over sockets does not notice."""
     needs_deadman: ClassVar[bool] = False
     """Never without a dead-man switch that is armed on the host: we cannot undo it ourselves."""
     confirm_s: ClassVar[float] = 0.0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chaos.experiment.file import loads
 from chaos.faults.parts.shim import HEAD, LIBRARY, folder
-from chaos.faults.registry import fault_of, spec_of
+from chaos.faults.registry import fault_of, kinds, spec_of
 from chaos.faults.steps import Command
+from harness.errors import InputErrors
 from harness.hosts import Result
 from harness.sites.site import PlannedNic
 
@@ -111,3 +114,23 @@ def test_a_device_that_a_rank_does_not_have_is_an_error() -> None:
     text = f"{RULES}refused 7 there is no RDMA device mlx5_1 here; there is none\n"
     with pytest.raises(ValueError, match="h1: a rank refuses the rules: there is no RDMA device mlx5_1 here"):
         fault("lost_completion").is_active([Result((), 1, text)])
+
+
+@pytest.mark.parametrize("kind", ["verbs_error", "lost_completion", "slow_qp", "async_event", "qp_error"])
+def test_a_job_over_sockets_notices_none_of_them(kind: str) -> None:
+    def loaded(workload: str) -> list[str]:
+        more = ", ".join(f"{key}: {value}" for key, value in kinds()[kind].example.items())
+        text = f"""
+            {{name: one, topology: {{hosts: 2, nics: 2}}, workload: {workload}, arms: {{migrate: {{expect: any}}}},
+             faults: [{{id: f0, kind: {kind}, at: {{time_s: 1.0}}, duration_s: 1.0, nics: ["h1:eth1"], {more}}}]}}
+        """
+        try:
+            loads(text, Path("one.yaml"))
+        except InputErrors as error:
+            return error.errors
+        return []
+
+    (told,) = loaded("{kind: bench}")
+    assert f"{kind} breaks RDMA alone: it needs workload.net: ib" in told
+    assert loaded("{kind: bench, net: ib}") == []
+    assert loaded("{kind: collectives}") == [], "on GPUs NCCL chooses what it goes over"

@@ -41,6 +41,7 @@ class QpError(HostFault):
     requires = ("tee", "rm", "cat")
     privilege = "none"
     features = ("rdma",)
+    rdma_only = True
     confirm_s = 5.0
     inside_ranks = True
     drawn = 2

@@ -49,6 +49,7 @@ class VerbsFault(ShimFault):
     spec: Any
     devices: tuple[tuple[str, tuple[str, ...]], ...] = ()
     features = ("rdma",)
+    rdma_only = True
     action: ClassVar[str] = ""
     draws: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     """What the soak draws from, over RDMA alone."""
