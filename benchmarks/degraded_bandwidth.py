@@ -14,12 +14,14 @@ from typing import Any
 import click
 from common import Figure, Json, Ran, Steps, command, experiment, hosts_option, lab_workload, median_of
 
+from chaos.analysis.figures import return_ms
 from chaos.analysis.phases import degraded_indices, healthy_ms
 from chaos.analysis.stats import median
 
 NICS = 4
 EVERY_S, DOWN_S = 9.0, 4.0
 TOGETHER_NS = 100_000_000
+BACK_MS = 1000.0
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,13 @@ def measure(
         ]
         if case.kind == "rate":  # nobody tells of it: it has to be measured first
             took, switched = after_switch(ran, case.left)
-            raw[case.name] |= {"switch_ms": took, "first_after_switch": switched}
+            back = [ms for fault in ran.data.faults if (ms := return_ms(ran.data, fault)) is not None]
+            raw[case.name] |= {"switch_ms": took, "first_after_switch": switched, "return_ms": back}
             name = f"{case.name}: first whole iteration after the switch"
             figures += [
                 median_of(name, switched, case.bound, "of what is left", **words),
                 median_of(f"{case.name}: until the switch, median", took, None, "ms", void=ran.void),
+                median_of(f"{case.name}: from the undo to 98 % of healthy", back, BACK_MS, "ms", void=ran.void),
             ]
     return figures, {"ratios": raw}
 
