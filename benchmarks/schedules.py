@@ -99,8 +99,8 @@ def channels_of(schedule: str, nics: int, parts: int) -> int:
 
 def slots_of(schedule: str, nics: int) -> int:
     """Chunks in flight a connection. With more, one that others wait for stands in a long queue
-    (docs/internals/bench.md). But
-    with three a ring whose lost NIC is spread over seven takes 1.25 to 1.30 of healthy, with seven 1.15 to 1.17."""
+    (docs/internals/bench.md). A
+    ring whose lost NIC is spread over seven had them wait for one another: it takes seven since."""
     return max(SLOTS, nics - 1) if schedule == "balance" else SLOTS
 
 

@@ -255,7 +255,7 @@ def validate(*, as_json: bool, quiet: bool) -> int:
 
     \b
     Exit codes: 0 nothing deviates, 1 something does. Misses that are written down do not count: those with a reason,
-    and at most seven without one.
+    and at most eight without one.
     Examples:
       r2cc sim validate
       r2cc sim validate --json

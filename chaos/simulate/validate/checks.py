@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from chaos.simulate.unmodelled import NOT_MODELLED
 from harness.schemas.form import form
 
 Outcome = Literal["holds", "known", "unexplained", "deviated"]
@@ -46,6 +47,8 @@ class Checked:
 
     outcome: Literal["holds", "deviated"]
     checks: Sequence[Check]
+    not_modelled: str = NOT_MODELLED
+    """What no figure has in it."""
 
 
 def near(name: str, ours: float, expected: float, tolerance: float, source: str, *, known: str = "") -> Check:

@@ -13,15 +13,11 @@ from typing import Any, NamedTuple
 
 from chaos.simulate.core.solver import Capacities, Shape, Solver
 from chaos.simulate.validate.checks import Check, near
+from chaos.simulate.validate.misses import LAB, MIB, known_miss
 from harness.schedules.costs import model
 from harness.workers import crew
 
 WITHIN = 0.05
-MIB = 1 << 20
-LAB = ("lab-0.2gbit.json", "lab-0.1gbit-two-cores.json", "lab-0.1gbit-two-cores-2.json", "lab-0.2gbit-16-cores.json")
-"""The last two were measured after the programs had been made, the last one on an otherwise idle machine."""
-SLOTS = 3
-"""Chunks in flight a connection, of runs that do not say."""
 STEMS = dict(zip(LAB, ("", "", "afterwards, ", "afterwards, quiet, "), strict=True))
 BURST_BYTES = 65536
 """What a NIC's token bucket holds, at the rates of these rows (harness/lab/plan.py)."""
@@ -103,7 +99,7 @@ def _rows(file: str) -> Iterator[Row]:
             bed = f"lab {settings['rate_gbit']:g} Gbit/s, {STEMS[file]}set {number}"
             name = f"{bed}, {run['case']}, {settings['bytes'] // MIB} MiB: {run['schedule']}"
             ratio = run["median_ms"] / healthy[run["case"]]
-            yield Row(name, *_asked(run, settings), ratio, source, known_miss(run, file))
+            yield Row(name, *_asked(run, settings), ratio, source, known_miss(run, file, settings))
 
 
 def counts(run: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> bool:
@@ -126,19 +122,3 @@ def _asked(run: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[Asked, 
 def sizes(case: str) -> tuple[int, int]:
     hosts, nics = case.split("-", maxsplit=1)[0].split("x")
     return int(hosts), int(nics)
-
-
-def known_miss(run: Mapping[str, Any], file: str) -> str:
-    """Why a row may miss; told by what was run, not by how it came out."""
-    nics = sizes(run["case"])[1]
-    if run["runs"] == "balance" and run.get("slots", SLOTS) < nics - 1:
-        return "three chunks in flight for seven NICs take 1.25 to 1.30, seven 1.15 to 1.17: a ring is a fluid here"
-    if nics == 8 and file == LAB[0]:
-        return "six labs side by side on one machine; alone, chains and OptCC of eight NICs are within 5 %"
-    if nics == 8 and file in LAB[1:3] and run["runs"] == "chain":
-        return "chains over eight NICs on two cores that were 79 % busy: 6 % slower than simulated; not explained"
-    if run["runs"] == "published" and run["case"] == "8x2-two":
-        return "six hubs in turns before two degraded hosts: up to 6 % faster than message by message, not explained"
-    if run["runs"] == "chain_fixed" and run["case"] in ("4x4", "4x8", "5x4"):
-        return "one chain beside a ring: from run to run 1.30 to 1.44 (5 x 4), each of them steady; not explained"
-    return ""
