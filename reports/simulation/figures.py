@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from chaos.simulate.assumed import AXIS
 from reports.charts.frame import Figure, Panel
 from reports.simulation import chart, words
 from reports.simulation.chart import Axis, Mark, Series
@@ -52,7 +53,7 @@ def _places(sim: Simulation, along: str | None) -> list[dict[str, Any]]:
     if along is None:
         return [{}]
     found: list[dict[str, Any]] = []
-    for at in sim.points():
+    for at in sim.as_shipped(AXIS):
         rest = {key: value for key, value in at.items() if key != along}
         if rest not in found:
             found.append(rest)

@@ -67,6 +67,11 @@ class Simulation:
             found.setdefault(json.dumps(point["at"]), point["at"])
         return list(found.values())
 
+    def as_shipped(self, axis: str) -> list[Mapping[str, Any]]:
+        """Of the places those at the last value of an axis; all where there is no such axis."""
+        values = self.axes.get(axis)
+        return [at for at in self.points() if not values or at.get(axis) == values[-1]]
+
     def figure(self, at: Mapping[str, Any], arm: str, name: str) -> Json | None:
         """One figure; None when there is none, or it has no value."""
         for point in self.value["points"]:

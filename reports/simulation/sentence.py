@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chaos.simulate.assumed import AXIS as ASSUMED
 from reports.simulation import words
 from reports.simulation.model import Simulation
 from reports.words.cells import Tile
 
 At = Mapping[str, Any]
-ASSUMED = "assumed_rates"
-"""An axis of this name varies rates that nobody measured: what is told is of its last value, with the range of all."""
+VARIED = ("job", "serving", "training")
+"""Kinds of workloads whose figures hang on what nobody measured. An axis ASSUMED varies it: what is told is of its
+last value, with the range of all in brackets."""
+
+
+WHAT = {"job": "rates and repair times", "serving": "times of a restart", "training": "shares that are not hidden"}
+"""What the shipped files vary."""
 
 
 def headline(sim: Simulation) -> str:
@@ -32,26 +38,44 @@ def place(sim: Simulation, arm: str, name: str) -> At:
     """Where an arm does worst by a figure; the last place where all are alike."""
     _, about = words.figure(name, sim.kind)
     sign = -1.0 if about.better == "more" else 1.0
-    found = [(sign * figure["value"], at) for at in sim.points() if (figure := sim.figure(at, arm, name)) is not None]
-    return max(reversed(found), key=lambda each: each[0])[1] if found else sim.points()[-1]
+    places = sim.as_shipped(ASSUMED)
+    found = [(sign * figure["value"], at) for at in places if (figure := sim.figure(at, arm, name)) is not None]
+    return max(reversed(found), key=lambda each: each[0])[1] if found else places[-1]
 
 
 def _about_rates(sim: Simulation) -> str:
-    """What brackets are; or that there are none, where faults come at rates."""
+    """What brackets are; or that there are none, where much is assumed."""
     if ASSUMED in sim.axes:
-        return f" In brackets: assumed rates from {' to '.join(map(str, list(sim.axes[ASSUMED])[:-1]))}."
-    return f" Rates that are assumed are not varied (axis {ASSUMED})." if "rates" in sim.value["faults"] else ""
+        told = " to ".join(map(str, list(sim.axes[ASSUMED])[:-1]))
+        return f" In brackets: assumed {WHAT.get(sim.kind, 'parameters')} from {told}."
+    return f" What is assumed is not varied (axis {ASSUMED})." if sim.kind in VARIED else ""
 
 
 def _told(sim: Simulation, at: At, arm: str, name: str) -> str | None:
-    """A figure, with its range over the assumed rates."""
+    """A figure, with its range over what is assumed."""
+    told, between = _shown(sim, at, arm, name), _between(sim, at, arm, name)
+    return f"{told} ({between})" if told is not None and between else told
+
+
+def _between(sim: Simulation, at: At, arm: str, name: str) -> str:
+    """How low and how high a figure gets over what is assumed; nothing where that is not varied."""
     alike = [each for each in sim.points() if {**each, ASSUMED: None} == {**at, ASSUMED: None}]
     found = [figure for each in alike if (figure := sim.figure(each, arm, name)) is not None]
-    told = _shown(sim, at, arm, name)
-    if told is None or ASSUMED not in at:
-        return told
-    low, high = (words.value(pick(each["value"] for each in found), found[0]["unit"]) for pick in (min, max))
-    return f"{told} ({low} to {high})"
+    if ASSUMED not in at or not found:
+        return ""
+    return " to ".join(words.value(pick(each["value"] for each in found), found[0]["unit"]) for pick in (min, max))
+
+
+def around(sim: Simulation, row: Mapping[str, Any]) -> str:
+    """How low and how high what stands beside a published figure gets, with what is assumed; nothing where that is not
+    varied."""
+    if ASSUMED not in row["at"]:
+        return ""
+    wanted = {key: value for key, value in row["at"].items() if key != ASSUMED}
+    places = [at for at in sim.points() if all(at.get(key) == value for key, value in wanted.items())]
+    found = [each["value"] for at in places if (each := sim.figure(at, row["arm"], row["name"])) is not None]
+    low, high = (words.value(pick(found, default=None), row["unit"]) for pick in (min, max))
+    return f" ({low} to {high})"
 
 
 def _shown(sim: Simulation, at: At, arm: str, name: str) -> str | None:
@@ -68,9 +92,9 @@ def _job(sim: Simulation, ours: str, base: str | None) -> str:
     parts = [f"Over {days:g} days on {where}, {_kept(sim, at, ours, name)} the time on work that is kept"]
     if base is not None and (theirs := _told(sim, at, base, name)) is not None:
         parts.append(f", {words.inside(base)} {theirs}")
-    saved, cost = _told(sim, at, ours, "gpu_hours_saved"), _shown(sim, at, ours, "cost_saved_usd")
+    saved, cost = (_told(sim, at, ours, name) for name in ("gpu_hours_saved", "cost_saved_usd"))
     if saved is not None:
-        parts.append(f": {saved} saved" + (f" ({cost})" if cost is not None else ""))
+        parts.append(f": {saved} saved" + (f", {cost}" if cost is not None else ""))
     return "".join(parts) + "."
 
 
@@ -81,9 +105,10 @@ def _kept(sim: Simulation, at: At, arm: str, name: str) -> str:
 def _serving(sim: Simulation, ours: str, base: str | None) -> str:
     name = "ttft_p99_ms"
     at = place(sim, ours, name)
-    told = f"{words.at(at)}: " if at else ""
-    told += f"with {words.arm(ours)} 99 of 100 requests have their first token within {_shown(sim, at, ours, name)}"
-    if base is not None and (theirs := _shown(sim, at, base, name)) is not None:
+    named = {name: value for name, value in at.items() if name != ASSUMED}
+    told = f"{words.at(named)}: " if named else ""
+    told += f"with {words.arm(ours)} 99 of 100 requests have their first token within {_told(sim, at, ours, name)}"
+    if base is not None and (theirs := _told(sim, at, base, name)) is not None:
         told += f", with {words.inside(base)} {theirs}"
     return told[:1].upper() + told[1:] + "."
 
@@ -101,11 +126,12 @@ def _worst(sim: Simulation, ours: str, base: str | None) -> str:
     at = place(sim, ours, name)
     title, _ = words.figure(name, sim.kind)
     first, others = SAID.get(name, (f"{title.lower()} is {{value}} with {{arm}}", "{value} with {arm}"))
-    told = first.format(value=_shown(sim, at, ours, name) or "an unknown time", arm=words.arm(ours))
+    told = first.format(value=_told(sim, at, ours, name) or "an unknown time", arm=words.arm(ours))
     for arm in dict.fromkeys(each for each in ("balance", base) if each and each != ours and each in sim.arms):
-        shown = _shown(sim, at, arm, name)
+        shown = _told(sim, at, arm, name)
         told += f", {others.format(value=shown, arm=words.inside(arm))}" if shown else f"; {words.inside(arm)} stops"
-    where = f"At {words.at(at)}: " if at else ""
+    named = {name: value for name, value in at.items() if name != ASSUMED}
+    where = f"At {words.at(named)}: " if named else ""
     return f"{where}{told}."[:1].upper() + f"{where}{told}."[1:]
 
 
@@ -118,5 +144,7 @@ def tiles(sim: Simulation) -> list[Tile]:
         title, _ = words.figure(str(name), sim.kind)
         for arm in dict.fromkeys(arm for arm in (ours, base) if arm is not None):
             if (shown := _shown(sim, at, arm, str(name))) is not None:
-                found.append(Tile(shown, f"{title}, {words.arm(arm)}", words.arm_class(arm)))
+                between = _between(sim, at, arm, str(name))
+                label = f"{title}, {words.arm(arm)}" + (f" ({between})" if between else "")
+                found.append(Tile(shown, label, words.arm_class(arm)))
     return found[:6]

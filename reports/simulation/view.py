@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from chaos.simulate.unmodelled import NOT_MODELLED
 from reports.simulation import sentence, words
 from reports.simulation.model import Simulation, names_of
 from reports.words.cells import Cell, Tile
@@ -15,10 +16,6 @@ FOLDED = 12
 """Tables that have more rows are folded."""
 ROWS = 400
 """Of the table of all figures; figures.csv has all."""
-NOT_MODELLED = (
-    "Queues, losses and flows that meet on one path are not modelled: on Ethernet (RoCE), collisions of ECMP, pauses "
-    "of PFC and incast come on top."
-)
 PASSING = ("flap", "slow")
 """Kinds that outnumber all others, and mostly pass by themselves."""
 OUTCOMES = {"survived": "survived", "degraded": "survived, slower", "restart": "restart"}
@@ -77,7 +74,7 @@ def papers(sim: Simulation) -> Table:
             Cell(words.figure(row["name"], sim.kind)[0], words.arm(row["arm"]), head=True),
             Cell(words.at(row["at"])),
             Cell(_relation(row), "published"),
-            Cell(words.value(row["ours"], row["unit"]), "modelled"),
+            Cell(words.value(row["ours"], row["unit"]) + sentence.around(sim, row), "modelled"),
             _difference(row),
             Cell(row["source"], row["note"]),
         ]

@@ -8,13 +8,14 @@ import re
 from pathlib import Path
 from typing import TextIO
 
+from chaos.simulate.unmodelled import NOT_MODELLED
 from harness.files.writing import write_whole
 from harness.schemas import dumped_as
 from reports.formats.files import link_prefix
 from reports.formats.html import page
 from reports.formats.markdown import escape
 from reports.formats.markdown import table as markdown_table
-from reports.simulation import figures, view, words
+from reports.simulation import figures, sentence, view, words
 from reports.simulation.model import Simulation
 from reports.simulation.view import Table
 from reports.words import names
@@ -89,14 +90,17 @@ def show(sim: Simulation, file: TextIO) -> None:
 
 
 def terminal(sim: Simulation) -> str:
-    """A few lines: the verdict, the answer, and what does not hold."""
+    """A few lines: the verdict, the answer, and what does not hold, and what is not in any figure."""
     v = view.build(sim)
     lines = [f"{names.icon(v.verdict)} {names.verdict(v.verdict)} (modelled): {v.headline}"]
     bad = [check for check in sim.value["checks"] if check["outcome"] != "holds"]
     lines += [f"  {check['name']}: {_number(check['value'])}, not {check['bound']}" for check in bad]
     for row in sim.value["references"]:
         ours, theirs = words.value(row["ours"], row["unit"]), words.value(row["value"], row["unit"])
-        lines.append(f"  {row['arm']} {row['name']}: {ours}; published {theirs} ({row['source']})")
+        lines.append(
+            f"  {row['arm']} {row['name']}: {ours}{sentence.around(sim, row)}; published {theirs} ({row['source']})"
+        )
+    lines.append(NOT_MODELLED)
     return re.sub(r"[\x00-\x09\x0b-\x1f\x7f]", "", "\n".join(lines))
 
 

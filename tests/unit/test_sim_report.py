@@ -61,7 +61,7 @@ def test_the_answer_comes_first_in_one_sentence(tmp_path: Path) -> None:
     told = sentence.headline(opened(tmp_path))
     assert told == (
         "Over 30 days on 1,024 GPUs (128 hosts), R2CC AllReduce spends 98.9 % of the time on work that is kept, "
-        "stock NCCL 93.6 %: 19,200 GPU h saved. Rates that are assumed are not varied (axis assumed_rates)."
+        "stock NCCL 93.6 %: 19,200 GPU h saved. What is assumed is not varied (axis assumed_rates)."
     )
     wrong = sim_files.simulation(checks=[{"name": "x", "value": None, "bound": "<= 1", "outcome": "deviated"}])
     assert sentence.headline(opened(tmp_path, wrong)).endswith("1 of 1 checks do not hold.")
@@ -81,7 +81,7 @@ def test_the_answer_has_the_range_over_assumed_rates(tmp_path: Path) -> None:
     assert told == (
         "Over 30 days on 1,024 GPUs (128 hosts), R2CC AllReduce spends 98.9 % (89.0 % to 99.923 %) of the time on "
         "work that is kept, stock NCCL 93.6 % (84.2 % to 94.5 %): 19,200 GPU h (17,280 GPU h to 19,392 GPU h) saved. "
-        "In brackets: assumed rates from a third to three times."
+        "In brackets: assumed rates and repair times from a third to three times."
     )
 
 

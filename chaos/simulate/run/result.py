@@ -16,6 +16,7 @@ from chaos.simulate import params as parameters
 from chaos.simulate.run import coverage
 from chaos.simulate.run.cell import CellResult, added
 from chaos.simulate.run.experiment import Experiment, Point, fits
+from chaos.simulate.unmodelled import NOT_MODELLED
 from chaos.simulate.workloads import cells as naming
 from chaos.simulate.workloads import kinds
 from chaos.simulate.workloads.cells import Cell
@@ -139,6 +140,8 @@ class Simulation:
     checks: Sequence[Check]
     coverage: Sequence[coverage.Coverage]
     streams: Mapping[str, int]
+    not_modelled: str | None = newer()
+    """What no figure has in it."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +211,7 @@ def build(experiment: Experiment, results: Iterable[tuple[Cell, CellResult]], co
         checks=checks,
         coverage=coverage.rows(first, {arm: found.tallies for arm, found in gathered[first.index].items()}),
         streams=streams(experiment),
+        not_modelled=NOT_MODELLED,
     )
 
 
