@@ -25,6 +25,8 @@ class Point:
     spread: Spread
     iteration_s: float
     overhead: float
+    floored: bool
+    """See Iteration.floored."""
 
 
 def failed_nics(topology: Any, count: int, spread: Spread) -> tuple[tuple[int, Capacities], ...]:
@@ -43,8 +45,9 @@ def curve(training: Training, arms: Sequence[str], counts: Sequence[int], spread
 
 
 def _point(training: Training, name: str, count: int, spread: Spread) -> Point:
-    took_s = training.iteration(name, failed_nics(training.topology, count, spread)).total_s
-    return Point(name, count, spread, took_s, took_s / training.iteration("stock").total_s - 1)
+    found = training.iteration(name, failed_nics(training.topology, count, spread))
+    overhead = found.total_s / training.iteration("stock").total_s - 1
+    return Point(name, count, spread, found.total_s, overhead, found.floored)
 
 
 @dataclass(frozen=True, slots=True)

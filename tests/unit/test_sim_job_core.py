@@ -48,6 +48,29 @@ def test_a_nic_gone_costs_less_than_the_papers_percent(name: str, gpus: int) -> 
     assert balance.overhead < migrate.overhead
 
 
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("gpus", [64, 256, 1024])
+def test_no_overhead_is_nought_where_the_collective_is_slower(name: str, gpus: int) -> None:
+    """What is floored is what is no slower than healthy, and nothing else: each group by the solver's own answer."""
+    topology, layout = cluster(gpus), default_layout(MODELS[name], gpus)
+    solver = Solver(topology, PARAMS)
+    made = Training(MODELS[name], layout, topology, solver, PARAMS)
+    place, healthy = made.placement, made.iteration("stock")
+    if layout.dp == 1:
+        return
+    grads = int(MODELS[name].parameters / (layout.tp * layout.pp) * PARAMS.gradient_bytes.value)
+    for lost in (1, 4):
+        left = (0.0,) * lost + (1.0,) * (topology.nics - lost)
+        nodes = (left,) + ((1.0,) * topology.nics,) * (place.nodes - 1)
+        for arm in ("balance", "allreduce", "optcc"):
+            found = solver.collective("allreduce", grads, nodes, arm, ranks_per_node=place.ranks, groups=place.groups)
+            slower_s = found.time_us / 1e6 - healthy.dp_s
+            iteration = made.iteration(arm, ((0, left),))
+            assert iteration.floored == (slower_s < 0), (arm, lost)
+            least = max(0.0, slower_s) * (1 - PARAMS.dp_overlap.value) / healthy.total_s
+            assert made.overhead(arm, ((0, left),)) >= least * (1 - 1e-9), (arm, lost)
+
+
 def test_a_month_of_generated_faults() -> None:
     topology = cluster(1024)
     solver = Solver(topology, PARAMS)

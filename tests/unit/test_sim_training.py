@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sim_double import Machines, Solver, params
+from sim_double import Machines, Solver, Took, params
 
 from chaos.simulate.cluster.arms import ARMS, Left, arm, rule, runs_with, traffic_share
 from chaos.simulate.cluster.topology_files import load
@@ -117,6 +118,30 @@ def test_the_slowest_group_decides() -> None:
     same = made.iteration("balance", ((0, LEFT_7), (16, LEFT_7)))
     worse = made.iteration("balance", ((0, LEFT_7), (16, (0.0,) * 4 + (1.0,) * 4)))
     assert one.total_s == same.total_s < worse.total_s
+
+
+@pytest.mark.parametrize(("bandwidth", "floored"), [(0.81, False), (0.999, False), (1.12, True)])
+def test_an_overhead_is_floored_only_where_the_bandwidth_is_no_less(bandwidth: float, floored: bool) -> None:
+    """Bandwidth of the hit groups over that of healthy ones. 0.81 of it is never an overhead of nought."""
+    made = training()
+    whole_s = made.iteration("stock").dp_s
+    real = made.solver.collective
+
+    def collective(*asked: Any, **more: int) -> Took:
+        took = real(*asked, **more)
+        return Took(whole_s * 1e6 / bandwidth) if min(map(min, asked[2])) == 0 else took
+
+    made.solver.collective = collective
+    state = ((0, LEFT_7),)
+    found = made.iteration("allreduce", state)
+    assert found.floored is floored
+    assert found.dp_s == pytest.approx(whole_s * max(1, 1 / bandwidth))
+    overhead, least = made.overhead("allreduce", state), 0.1 * whole_s * (1 / bandwidth - 1)
+    if floored:
+        pp_s = found.pp_s - made.iteration("stock").pp_s  # stages send over the same NICs
+        assert overhead == pytest.approx(pp_s / made.iteration("stock").total_s)
+    else:
+        assert overhead >= least * 0.999 / made.iteration("stock").total_s > 0
 
 
 def test_which_host_and_which_nic_does_not_matter_but_a_shared_rail_does() -> None:

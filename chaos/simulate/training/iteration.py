@@ -23,8 +23,9 @@ BACKWARD = 2 / 3
 class Iteration:
     """`exposed_comm_s` is what of tp, pp and dp adds to the iteration. `total_s` inf: nothing runs in this state.
 
-    `dp_s`: the slowest group's collective, hidden or not, whole groups among them: where several ranks share a host,
-    chains beat the healthy ring (docs/internals/schedules.md): no merit of a failure. `alive`: replicas at work."""
+    `dp_s`: the slowest group's collective, hidden or not, healthy ones among them: where several ranks share a host,
+    a schedule of ours can beat what NCCL runs on whole NICs (docs/internals/schedules.md), which is no merit of a
+    failure. `alive`: replicas at work."""
 
     total_s: float
     compute_s: float
@@ -35,6 +36,8 @@ class Iteration:
     exposed_dp_s: float
     mfu: float
     alive: float = 1.0
+    floored: bool = False
+    """The groups that are hit take no longer than the healthy ones, by their schedule: what these take is counted."""
 
     @property
     def exposed_comm_s(self) -> float:
@@ -90,7 +93,8 @@ class Training:
         compute_s, tp_s = self._compute_s(), self._tp_s(of, key)
         bubble_s = (compute_s + tp_s) * (self.layout.pp - 1) / (self.layout.interleave * self.layout.microbatches)
         more = dp / (dp - lost)
-        dp_s = max(self._dp_s(of, group) for group in ((), *key.groups)) * self._always(of)
+        whole_s, hit_s = self._dp_s(of, ()), max((self._dp_s(of, group) for group in key.groups), default=0.0)
+        dp_s = max(whole_s, hit_s) * self._always(of)
         exposed_s = self._exposed_dp_s(dp_s)
         pp_s = self._pp_s(of, key)
         total_s = (compute_s + tp_s) * more + bubble_s + pp_s + exposed_s
@@ -104,6 +108,7 @@ class Training:
             exposed_dp_s=exposed_s,
             mfu=self.model.flops(self.layout.batch) / (self.layout.gpus * self._peak_flops() * total_s),
             alive=(dp - lost) / dp,
+            floored=bool(key.groups) and hit_s < whole_s,
         )
 
     def _always(self, of: Arm) -> float:
