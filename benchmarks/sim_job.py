@@ -1,4 +1,5 @@
-"""How long jobs of a month take to simulate: many traces of a cluster with every arm, and one trace of a large one."""
+"""What a month of failures costs, and how long that takes to simulate: many traces of a cluster with every arm, and one
+trace of a large one; with ranges over assumed rates and repair times, and over seeds."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ import numpy as np
 from common import Benchmark, Figure, json_option
 from sim_tables import cluster, values
 
+from chaos.simulate.assumed import Span, rates, repairs, span, variants
 from chaos.simulate.cluster.arms import ARMS
 from chaos.simulate.core.solver import Solver
 from chaos.simulate.faults import generators, timeline
 from chaos.simulate.jobs.job import Job, JobResult, prepared, simulate, training
 from chaos.simulate.training.layout import default_layout
 from chaos.simulate.training.models import MODELS, model
+from chaos.simulate.unmodelled import NOT_MODELLED
 from harness.errors import UsageError
 
 MANY_BOUND_S, LARGE_BOUND_S, MEMORY_BOUND_GiB = 60.0, 10.0, 2.0
@@ -39,6 +42,7 @@ class Block:
     seed: int
     traces: range
     spares: int
+    changes: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Done:
 
 
 def run_block(block: Block) -> Done:
-    machines, shipped = cluster(block.gpus // 8), values()
+    machines, shipped = cluster(block.gpus // 8), values(block.changes)
     solver = Solver(machines, shipped)
     made = model(block.model)
     job = Job(made, default_layout(made, block.gpus), machines, spares=block.spares)
@@ -76,13 +80,21 @@ def _figures(result: JobResult) -> list[float]:
 
 
 def blocks(
-    gpus: int, name: str, *, days: float, traces: int, workers: int, spares: int | None, seed: int
+    gpus: int,
+    name: str,
+    *,
+    days: float,
+    traces: int,
+    workers: int,
+    spares: int | None,
+    seed: int,
+    changes: Mapping[str, float] | None = None,
 ) -> Iterator[Block]:
     """Every trace has streams of its own, so that the number of workers changes nothing."""
     size = -(-traces // workers)
     kept = max(2, gpus // 512) if spares is None else spares
     for start in range(0, traces, size):
-        yield Block(gpus, name, days, seed, range(start, min(start + size, traces)), kept)
+        yield Block(gpus, name, days, seed, range(start, min(start + size, traces)), kept, changes or {})
 
 
 def timed(work: Sequence[Block], workers: int) -> tuple[float, list[Done]]:
@@ -92,8 +104,35 @@ def timed(work: Sequence[Block], workers: int) -> tuple[float, list[Done]]:
     return time.perf_counter() - start, done
 
 
-def summary(name: str, took_s: float, bound_s: float, done: Sequence[Done]) -> dict[str, Any]:
-    totals = {arm: np.sum([each.sums[arm] for each in done], axis=0) for arm in ARMS}
+def months(done: Sequence[Done]) -> dict[str, dict[str, float]]:
+    """Of each arm what a month comes to."""
+    found = {arm: _shares(np.sum([each.sums[arm] for each in done], axis=0)) for arm in ARMS}
+    stock = found["stock"]["gpu_hours_lost"]
+    for month in found.values():
+        month["usd_saved"] = (stock - month["gpu_hours_lost"]) * float(values().gpu_hour_usd.value)
+        month["saved"] = 1 - month["gpu_hours_lost"] / stock if stock else 0.0
+    return found
+
+
+def others(
+    gpus: int, name: str, traces: int, seeds: int, workers: int, **same: Any
+) -> list[dict[str, dict[str, float]]]:
+    """Months with a third of what is assumed and with three times as much, and of other seeds."""
+    shipped, first = values(), int(same.pop("seed"))
+    changed: list[dict[str, float]] = [{}, *variants(shipped, rates(shipped), repairs(shipped))]
+    cases = [(changes, seed) for seed in range(first, first + seeds) for changes in changed]
+    work = [
+        list(blocks(gpus, name, traces=traces, workers=1, seed=seed, changes=changes, **same))
+        for changes, seed in cases
+    ]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return [months([done]) for done in pool.map(run_block, [block for each in work for block in each])]
+
+
+def summary(
+    name: str, took_s: float, bound_s: float, done: Sequence[Done], varied: Sequence[dict[str, dict[str, float]]]
+) -> dict[str, Any]:
+    arms = months(done)
     rss_GiB = sum(each.rss_GiB for each in done)
     return {
         "name": name,
@@ -102,8 +141,14 @@ def summary(name: str, took_s: float, bound_s: float, done: Sequence[Done]) -> d
         "rss_GiB": rss_GiB,
         "holds": took_s <= bound_s and rss_GiB <= MEMORY_BOUND_GiB,
         **{key: sum(getattr(each, key) for each in done) for key in ("faults", "intervals", "solved")},
-        "arms": {arm: _shares(total) for arm, total in totals.items()},
+        "arms": arms,
+        "ranges": {arm: _ranges(month, [each[arm] for each in varied]) for arm, month in arms.items()},
+        "not_modelled": NOT_MODELLED,
     }
+
+
+def _ranges(month: Mapping[str, float], varied: Sequence[Mapping[str, float]]) -> dict[str, Span]:
+    return {key: span(value, [each[key] for each in varied]) for key, value in month.items()}
 
 
 def _shares(total: Any) -> dict[str, float]:
@@ -129,6 +174,21 @@ def show(found: Mapping[str, Any]) -> None:
     for arm, row in found["arms"].items():
         parts = "".join(f"{row[key]:9.3%}" for key in ("progress", "slow", "stalls", "lost", "down"))
         click.echo(f"  {arm:15}{parts}{row['restarts']:10.2f}{row['gpu_hours_lost']:12.0f}")
+    click.echo("  a third to three times of assumed rates and repair times, and all seeds; lowest to highest")
+    click.echo(f"  {'arm':15}{'goodput':>20}{'restarts':>17}{'GPU h lost':>22}{'of stock saved':>20}{'USD saved':>22}")
+    for arm, row in found["ranges"].items():
+        click.echo(f"  {arm:15}{_between(row)}")
+    click.echo(f"  {found['not_modelled']}")
+
+
+def _between(row: Mapping[str, Span]) -> str:
+    columns = (
+        ("progress", 20, "{:.3%}"), ("restarts", 17, "{:.2f}"), ("gpu_hours_lost", 22, "{:.0f}"),
+        ("saved", 20, "{:.1%}"), ("usd_saved", 22, "{:.0f}"),
+    )  # fmt: skip
+    return "".join(
+        f"{form.format(row[key].low)} to {form.format(row[key].high)}".rjust(wide) for key, wide, form in columns
+    )
 
 
 @click.command(cls=Benchmark)
@@ -142,6 +202,10 @@ def show(found: Mapping[str, Any]) -> None:
 @click.option("--spares", type=click.IntRange(0), help="Hosts; default: one for 64, at least 2.")
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="Of the ranges: from --seed on.")
+@click.option(
+    "--range-traces", type=click.IntRange(1), default=200, show_default=True, help="Traces of each month of the ranges."
+)
 @json_option
 def main(
     *,
@@ -153,6 +217,8 @@ def main(
     spares: int | None,
     workers: int,
     seed: int,
+    seeds: int,
+    range_traces: int,
     as_json: bool,
 ) -> None:
     """Simulate, and exit with 1 if it takes longer, or more memory, than the bounds."""
@@ -161,10 +227,12 @@ def main(
     found: list[dict[str, Any]] = []
     same: dict[str, Any] = {"days": days, "spares": spares, "seed": seed}
     took_s, done = timed(list(blocks(gpus, name, traces=traces, workers=workers, **same)), workers)
-    found.append(summary(f"{gpus:,} GPUs x {days:g} days x {traces:,} traces", took_s, MANY_BOUND_S, done))
+    varied = others(gpus, name, min(traces, range_traces), seeds, workers, **same)
+    found.append(summary(f"{gpus:,} GPUs x {days:g} days x {traces:,} traces", took_s, MANY_BOUND_S, done, varied))
     if large:
         took_s, done = timed(list(blocks(large, name, traces=1, workers=1, **same)), 1)
-        found.append(summary(f"{large:,} GPUs x {days:g} days x 1 trace", took_s, LARGE_BOUND_S, done))
+        varied = others(large, name, 1, seeds, workers, **same)
+        found.append(summary(f"{large:,} GPUs x {days:g} days x 1 trace", took_s, LARGE_BOUND_S, done, varied))
     if as_json:
         told = [figure.as_json() for each in found for figure in figures(each)]
         click.echo(json.dumps({"model": name, "seed": seed, "workers": workers, "figures": told, "runs": found}))

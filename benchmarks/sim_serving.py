@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean
 from typing import Any
 
-from sim_tables import HOST, Tables, head, percent, printing, row, solver, values
+from sim_tables import HOST, Tables, head, printing, ranged, row, solver, values
+from sim_tables import percent as shown
 from simulated import recovery
 
+from chaos.simulate.assumed import RESTARTS, span, variants
 from chaos.simulate.cluster import topology_files
 from chaos.simulate.faults.timeline import timeline
 from chaos.simulate.faults.trace import Fault, Trace
@@ -26,7 +28,7 @@ ARMS = ("stock", "kv_replication", "exclusion", "migrate", "balance", "allreduce
 RATIO_ARMS = ("stock", "kv_replication", "migrate", "balance", "allreduce")
 HALF_HOUR = 1800.0
 ONSET_S = 60.0
-SPREAD_SEEDS = range(1, 6)
+SPREAD_SEEDS, FEW_SEEDS = range(1, 6), range(1, 4)
 NOISE = 5e-4
 """Overheads below this are what other batches make of the same work: no ratio is told."""
 
@@ -38,6 +40,7 @@ LAYOUTS: Mapping[str, Mapping[str, Any]] = {
     "OPT-66B, tp 16 over two hosts": {"llm": llm("opt-66b"), "tp": 16, "rate": 1.0},
     "OPT-66B, tp 8, pp 2": {"llm": llm("opt-66b"), "tp": 8, "pp": 2, "rate": 1.0},
 }
+SHOWN = ("405B, tp 16 over two hosts", "405B, tp 8, pp 2", "70B, two prefill, two decode")
 ACROSS = "405B, tp 16 over two hosts"
 LOST: Mapping[str, Sequence[tuple[str, float, float]]] = {
     "1 NIC cut": [("cut", inf, 0.0)],
@@ -71,27 +74,44 @@ def faults(of: Service, kinds: Sequence[tuple[str, float, float]]) -> Any:
     return timeline(Trace(0, days, of.topology.name, listed), of.topology)
 
 
+def restarts(of: Service) -> list[Paces]:
+    """A service as shipped, and with restarts of a third and of three times the time."""
+    shipped = values()
+    machines = solver(of.topology, shipped)  # how long restarts take changes no collective
+    return [Paces(of, machines, values(changes)) for changes in ({}, *variants(shipped, RESTARTS))]
+
+
 def layouts_table() -> Iterator[str]:
     """With everything whole, and with one NIC of the first host gone for good after a minute. No spares."""
-    yield from head(("layout", "arm", "TTFT p50, p90, p99", "TPOT p50, p90, p99", "longest gap", "in SLO", "outage"))
-    for name in LAYOUTS:
-        hosts = 4 if "prefill" in name else 2
-        of, shipped = service(name, hosts=hosts), values()
-        paces = Paces(of, solver(of.topology, shipped), shipped)
+    yield from head(("layout", "arm", "TTFT p50, p90", "p99", "TPOT p50, p90, p99", "longest gap", "in SLO", "outage"))
+    for name in SHOWN:
+        of = service(name, hosts=4 if "prefill" in name else 2)
+        made = restarts(of)
         for arm, intervals in (("nothing fails", ()), *((arm, faults(of, LOST["1 NIC cut"])) for arm in ARMS)):
             told = "stock" if arm == "nothing fails" else arm
-            found = simulate(of, told, intervals, paces.solver, shipped, seed=1, paces=paces)
+            found = [
+                simulate(of, told, intervals, paces.solver, paces.params, seed=seed, paces=paces)
+                for paces in made
+                for seed in FEW_SEEDS
+            ]
             yield row((name, arm, *cells(found)))
 
 
-def cells(found: ServingResult) -> tuple[str, ...]:
-    ttft, tpot = found.ttft_ms, found.tpot_ms
+def cells(found: Sequence[ServingResult]) -> tuple[str, ...]:
+    """Of the first, with the ranges over all."""
+    ttft, tpot = found[0].ttft_ms, found[0].tpot_ms
+
+    def cell(measure: Callable[[ServingResult], float], show: Callable[[float], str]) -> str:
+        each = [measure(one) for one in found]
+        return ranged(span(each[0], each[1:]), show)
+
     return (
-        ", ".join(seconds(value) for value in (ttft.p50, ttft.p90, ttft.p99)),
+        ", ".join(seconds(value) for value in (ttft.p50, ttft.p90)),
+        cell(lambda one: one.ttft_ms.p99, seconds),
         ", ".join(f"{value:.1f}" for value in (tpot.p50, tpot.p90, tpot.p99)) + " ms",
-        seconds(found.gap_ms.most),
-        f"{found.slo:.1%}".replace("%", " %"),
-        seconds(max(found.outages_s, default=0.0) * 1e3),
+        cell(lambda one: one.gap_ms.most, seconds),
+        cell(lambda one: one.slo, lambda share: f"{share:.1%}".replace("%", " %")),
+        cell(lambda one: max(one.outages_s, default=0.0) * 1e3, seconds),
     )
 
 
@@ -102,17 +122,41 @@ def seconds(value_ms: float) -> str:
 
 
 def faults_table() -> Iterator[str]:
-    """Overhead of a request's time, mean of five seeds."""
-    of, shipped = service(ACROSS, hosts=2), values()
-    paces = Paces(of, solver(of.topology, shipped), shipped)
+    """Overhead of a request's time, mean of five seeds; in brackets, of single seeds and of other restarts."""
+    of = service(ACROSS, hosts=2)
+    made = restarts(of)
     yield from head(("fault", *ARMS))
     for name, kinds in LOST.items():
-        yield row((name, *map(percent, mean_overheads(paces, ARMS, faults(of, kinds)))))
+        found = Overheads.of(made, ARMS, faults(of, kinds))
+        yield row((name, *(found.cell(arm) for arm in ARMS)))
 
 
-def mean_overheads(paces: Paces, arms: Sequence[str], intervals: Any) -> list[float]:
-    found = [recovery.overheads(paces, arms, intervals, seed=seed) for seed in SPREAD_SEEDS]
-    return [fmean(each[arm] for each in found) for arm in arms]
+@dataclass(frozen=True)
+class Overheads:
+    """Of each arm the mean over seeds as shipped, and one for each seed and each time of a restart."""
+
+    mean: Mapping[str, float]
+    each: Sequence[Mapping[str, float]]
+
+    @classmethod
+    def of(cls, made: Sequence[Paces], arms: Sequence[str], intervals: Any) -> Overheads:
+        """`made`: as shipped first."""
+        found = [[recovery.overheads(paces, arms, intervals, seed=seed) for seed in SPREAD_SEEDS] for paces in made]
+        mean = {arm: fmean(one[arm] for one in found[0]) for arm in arms}
+        return cls(mean, [one for seeds in found for one in seeds])
+
+    def cell(self, arm: str) -> str:
+        return ranged(span(self.mean[arm], [one[arm] for one in self.each]), shown)
+
+    def ratio(self, over: str) -> str:
+        """KV replication's over an arm's. Where that is noise, the ratio is more than what is told."""
+        ratios = [_times(one["kv_replication"], one[over]) for one in (self.mean, *self.each)]
+        told = ranged(span(ratios[0], ratios[1:]), lambda value: f"{value:.0f}")
+        return told if self.mean[over] >= NOISE else f"over {told}"
+
+
+def _times(theirs: float, ours: float) -> float:
+    return theirs / max(ours, NOISE)
 
 
 def ratio_table() -> Iterator[str]:
@@ -120,15 +164,10 @@ def ratio_table() -> Iterator[str]:
     yield from head(("layout, lengths", *RATIO_ARMS, "KV replication / balance", "KV replication / allreduce"))
     for name in LAYOUTS:
         for lengths, share in (("conversation", 1.0), ("fixed-500-1500", 0.25)):
-            of, shipped = service(name, lengths, hosts=4 if "prefill" in name else 2, share=share), values()
-            paces = Paces(of, solver(of.topology, shipped), shipped)
-            over = dict(zip(RATIO_ARMS, mean_overheads(paces, RATIO_ARMS, faults(of, LOST["1 NIC cut"])), strict=True))
-            ratios = [times(over["kv_replication"], over[arm]) for arm in ("balance", "allreduce")]
-            yield row((f"{name}, {lengths}", *map(percent, over.values()), *ratios))
-
-
-def times(theirs: float, ours: float) -> str:
-    return f"{theirs / ours:.0f}" if ours >= NOISE else f"over {theirs / NOISE:.0f}"
+            of = service(name, lengths, hosts=4 if "prefill" in name else 2, share=share)
+            found = Overheads.of(restarts(of), RATIO_ARMS, faults(of, LOST["1 NIC cut"]))
+            ratios = [found.ratio(arm) for arm in ("balance", "allreduce")]
+            yield row((f"{name}, {lengths}", *(found.cell(arm) for arm in RATIO_ARMS), *ratios))
 
 
 def load_table() -> Iterator[str]:
@@ -137,10 +176,9 @@ def load_table() -> Iterator[str]:
     for rate in (0.25, 0.5, 1.0, 1.5):
         for lasts_s in (600.0, 1800.0, 7200.0):
             of = replace(service(ACROSS, hosts=2), rate=rate, requests=round(rate * lasts_s))
-            shipped = values()
-            paces = Paces(of, solver(of.topology, shipped), shipped)
-            over = mean_overheads(paces, ("stock", "kv_replication", "balance"), faults(of, LOST["1 NIC cut"]))
-            yield row((rate, f"{lasts_s / 60:.0f} min", *map(percent, over), times(over[1], over[2])))
+            arms = ("stock", "kv_replication", "balance")
+            found = Overheads.of(restarts(of), arms, faults(of, LOST["1 NIC cut"]))
+            yield row((rate, f"{lasts_s / 60:.0f} min", *map(found.cell, arms), found.ratio("balance")))
 
 
 def weights_table() -> Iterator[str]:
@@ -183,7 +221,7 @@ TABLES: Tables = {
     "layouts": layouts_table, "faults": faults_table, "ratio": ratio_table, "load": load_table,
     "weights": weights_table, "dejavu": dejavu_table, "speed": speed_table,
 }  # fmt: skip
-main = printing(TABLES)
+main = printing(TABLES, plain=("speed",))
 
 if __name__ == "__main__":
     main()

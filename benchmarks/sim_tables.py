@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 import click
 from common import Benchmark
 
 from chaos.simulate import params as parameters
+from chaos.simulate.assumed import Span
 from chaos.simulate.cluster import topology_files
 from chaos.simulate.core.solver import Solver
+from chaos.simulate.unmodelled import NOT_MODELLED
 
 HOST = {"gpus": 8, "nics": 8, "ports": 1, "rate_gbit": 400.0, "nvlink_GBps": 450.0}
 Tables = Mapping[str, Callable[[], Iterator[str]]]
@@ -36,6 +38,16 @@ def percent(value: float) -> str:
     return "-" if value == inf else f"{value:.2%}".replace("%", " %")
 
 
+def ranged(found: Span, show: Callable[[float], str] = percent) -> str:
+    """A figure as shipped, and how low and how high it gets with what is assumed; one figure where all are shown
+    alike."""
+    shown = show(found.value)
+    low, high = show(found.low), show(found.high)
+    if low == high or not isfinite(found.value):
+        return shown
+    return f"{shown} ({low.removesuffix(' %') if high.endswith(' %') else low} to {high})"
+
+
 def row(cells: Sequence[object]) -> str:
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
@@ -45,14 +57,17 @@ def head(cells: Sequence[str]) -> Iterator[str]:
     yield "|" + "---|" * len(cells)
 
 
-def printing(tables: Tables) -> click.Command:
-    """A command that prints the tables that are named, or all."""
+def printing(tables: Tables, plain: Sequence[str] = ()) -> click.Command:
+    """A command that prints the tables that are named, or all. All but `plain` ones are of simulated networks: they say
+    what is not modelled."""
 
     @click.command(cls=Benchmark)
     @click.argument("names", nargs=-1, type=click.Choice(list(tables)))
     def main(names: tuple[str, ...]) -> None:
         """Print TABLES (all of them, if none is named) as Markdown. Everything is modelled."""
         for name in names or tables:
-            click.echo(f"{name}\n\n" + "\n".join(tables[name]()) + "\n")
+            parts = "\n".join(tables[name]()).strip("\n").split("\n\n")
+            told = [] if name in plain else [NOT_MODELLED]
+            click.echo("\n\n".join([name, *(text for part in parts for text in (part, *told))]) + "\n")
 
     return main
