@@ -35,7 +35,7 @@ def values(changed: Mapping[str, float] | None = None) -> Any:
 
 
 def percent(value: float) -> str:
-    return "-" if value == inf else f"{value:.2%}".replace("%", " %")
+    return "-" if value == inf else f"{value:.2%}".replace("-0.00%", "0.00%").replace("%", " %")
 
 
 def ranged(found: Span, show: Callable[[float], str] = percent) -> str:
