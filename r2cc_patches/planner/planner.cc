@@ -98,6 +98,9 @@ class Planning {
   Choice choiceOf(Proposal proposal) const {
     Estimate estimate(cluster_, request_.cost, std::move(proposal.drafts), use_);
     estimate.atLeast(proposal.railsUsPerByte);
+    const auto isRing = [](const Draft& draft) { return draft.kind == Kind::Ring; };
+    const bool rings = std::any_of(estimate.drafts().begin(), estimate.drafts().end(), isRing);
+    if (rings && proposal.schedule != Schedule::Ring) estimate.hopsAtLeast(rivals_.ringLatencyUs());
     return {std::move(proposal), std::move(estimate)};
   }
 
@@ -184,10 +187,10 @@ class Planning {
   /// What would run without a special schedule.
   double ordinaryUs(double bytes) const { return rivals_.count() > 0 ? rivals_.chosenUs(bytes) : us(0, bytes); }
   double us(size_t i, double bytes) const { return usOf(choices_[i], bytes); }
-  /// A ring in another order is NCCL's ring/Simple: no faster than NCCL's table has that on whole NICs.
+  /// A ring in another order is NCCL's ring/Simple: no faster than that is on whole NICs.
   double usOf(const Choice& choice, double bytes) const {
-    const double table = choice.proposal.schedule == Schedule::Reranked ? rivals_.ringUs(bytes) : 0;
-    return std::max(choice.estimate.predictedUs(bytes), table);
+    const double whole = choice.proposal.schedule == Schedule::Reranked ? rivals_.ringUs(bytes) : 0;
+    return std::max(choice.estimate.predictedUs(bytes), whole);
   }
   bool pays(double bytes) const { return beats(bytes, ordinaryUs(bytes)); }
   bool beats(double bytes, double ordinary) const {
@@ -354,9 +357,11 @@ class Planning {
 
 Plan plan(const Request& request) {
   check(request);
-  if (!sharesNics(request)) return Planning(request).run();
-  const Request part = pooled(request);
-  return Planning(part).run();
+  const double reaches = ringReaches(request);
+  if (!sharesNics(request) && reaches >= request.cost.ringEfficiency) return Planning(request).run();
+  Request asItIs = sharesNics(request) ? pooled(request) : request;
+  asItIs.cost.ringEfficiency = std::min(asItIs.cost.ringEfficiency, reaches);
+  return Planning(asItIs).run();
 }
 
 Plan planOrRing(const Request& request) {

@@ -40,6 +40,8 @@ class Estimate {
 
   /// It takes so long at least.
   void atLeast(double usPerByte) { usPerByte_ = std::max(usPerByte_, usPerByte); }
+  /// Its hops do.
+  void hopsAtLeast(double us) { latencyUs_ = std::max(latencyUs_, us); }
   double predictedUs(double bytes) const;
   /// Of which hops, and pipelines that fill.
   double latencyUs(double bytes) const;

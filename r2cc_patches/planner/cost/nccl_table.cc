@@ -247,6 +247,14 @@ void asMeasured(Rival& rival, Algorithm algorithm, int protocol, const NcclMachi
   rival.latencyUs *= longer;
 }
 
+double ringReaches(const Request& request) {
+  double least = request.nccl ? request.nccl->ring.efficiency : 1;
+  for (const Rival& rival : request.rivals) {
+    if (rival.flow == Flow::Ring) least = std::min(least, rival.efficiency);
+  }
+  return least;
+}
+
 std::vector<Rival> rivalsOf(const NcclMachine& machine, const Cluster& cluster) {
   const Table table{machine, cluster.nodes(), cluster.ranks(), cluster.healthySlowest() / kBytesPerUsOfGBps};
   std::vector<Rival> out;
@@ -308,10 +316,20 @@ size_t Rivals::chosen(double bytes) const {
   return best;
 }
 
+static bool isRingSimple(const Rival& rival) { return rival.flow == Flow::Ring && rival.wire == 1; }
+
 double Rivals::ringUs(double bytes) const {
   double most = 0;
   for (const Known& known : rivals_) {
-    if (known.rival.flow == Flow::Ring && known.rival.wire == 1) most = std::max(most, tableUs(known.rival, bytes));
+    if (isRingSimple(known.rival)) most = std::max(most, takesUs(known.rival, bytes));
+  }
+  return most;
+}
+
+double Rivals::ringLatencyUs() const {
+  double most = 0;
+  for (const Known& known : rivals_) {
+    if (isRingSimple(known.rival)) most = std::max(most, known.rival.latencyUs);
   }
   return most;
 }

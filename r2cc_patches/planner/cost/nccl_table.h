@@ -15,6 +15,9 @@ namespace r2cc::planner {
 /// The ways that NCCL's table knows for this machine.
 std::vector<Rival> rivalsOf(const NcclMachine& machine, const Cluster& cluster);
 
+/// What rings reach of the NICs' bandwidth, whatever their order: as NCCL's own was measured.
+double ringReaches(const Request& request);
+
 enum class Algorithm : uint8_t { Ring, Tree, NvlsTree };
 /// A rival of NCCL's own table, with the hops and the bandwidth that were measured. `protocol`: LL, LL128, Simple.
 void asMeasured(Rival& rival, Algorithm algorithm, int protocol, const NcclMachine& machine, int nodes, int ranks);
@@ -44,8 +47,10 @@ class Rivals {
   /// Without `beatenFrom`.
   Baseline baseline(size_t which, double bytes) const;
   size_t chosen(double bytes) const;
-  /// Of its ring with protocol Simple, on whole NICs; 0: not known.
+  /// Of its ring with protocol Simple, on whole NICs, as it was measured; 0: not known.
   double ringUs(double bytes) const;
+  /// The same of its hops alone.
+  double ringLatencyUs() const;
   const Rival& rival(size_t which) const { return rivals_[which].rival; }
   /// On whole NICs: what NCCL chooses by, and what was measured, where it was.
   static double tableUs(const Rival& rival, double bytes);

@@ -93,7 +93,10 @@ Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::
       out.drafts.back().homes = line.homes;
       rings += line.whole ? line.share : 0;
     }
-    out.railsUsPerByte = best.placing.usPerByte / request.cost.chainEfficiency;
+    const Cost& cost = request.cost;
+    const bool anyRing = rings > 0 || found.ringShare > 0;
+    const double reached = anyRing ? std::min(cost.chainEfficiency, cost.ringEfficiency) : cost.chainEfficiency;
+    out.railsUsPerByte = best.placing.usPerByte / reached;
     out.inTurn = best.instead == Instead::InTurn;
   }
   if (found.ringShare > 0) {
