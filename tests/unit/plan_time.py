@@ -94,8 +94,8 @@ def homes_of(cluster: Cluster, part: Part) -> list[int]:
     return [0 if cluster.pooled else home for home in homes]
 
 
-class _Pipes(NamedTuple):
-    """Of each channel of chains and trees: its share of the message, and hops."""
+class _Pipe(NamedTuple):
+    """A channel of a chain or tree: its share of the message, and hops."""
 
     share: float
     hops: int
@@ -108,7 +108,8 @@ class _Pipes(NamedTuple):
 def ours(cluster: Cluster, plan: Plan, size: int) -> float:
     """Rings alone run as NCCL's ring/Simple does."""
     n, load = cluster.ranks, 2 * (cluster.ranks - 1) / cluster.ranks
-    as_nccl, pipes = ring_way(cluster, size), _pipes(cluster, plan)
+    as_nccl = ring_way(cluster, size)
+    pipes = [pipe for part in plan.parts if part.kind != "ring" for pipe in _pipes_of(cluster, part)]
     latency = max(_latency_us(cluster, part, as_nccl.latency_us) for part in plan.parts)
     us_per_byte = busy_us(cluster, plan, load / cluster.measured.ring_efficiency)
     if not pipes:
@@ -124,13 +125,9 @@ def ours(cluster: Cluster, plan: Plan, size: int) -> float:
     return latency + us_per_byte * size + sum(fills) / len(fills)
 
 
-def _pipes(cluster: Cluster, plan: Plan) -> list[_Pipes]:
-    out: list[_Pipes] = []
-    for part in plan.parts:
-        channels = len(homes_of(cluster, part))
-        if part.kind != "ring":
-            out += [_Pipes(part.share / channels, 2 * deepest(lines(cluster, part)))] * channels
-    return out
+def _pipes_of(cluster: Cluster, part: Part) -> list[_Pipe]:
+    channels = len(homes_of(cluster, part))
+    return [_Pipe(part.share / channels, 2 * deepest(lines(cluster, part)))] * channels
 
 
 def _latency_us(cluster: Cluster, part: Part, of_nccl: float) -> float:
@@ -140,13 +137,16 @@ def _latency_us(cluster: Cluster, part: Part, of_nccl: float) -> float:
     return 8.4 + 2 * deepest(lines(cluster, part)) * hop_us + 2 * (n - p) * 4
 
 
-def _thread_us(cluster: Cluster, plan: Plan, pipes: list[_Pipes], size: int) -> float:
-    """us a byte of the busiest rank's thread, which hands on chunks; rings beside chains have chunks as small."""
-    sent: dict[int, float] = defaultdict(float)
+def _thread_us(cluster: Cluster, plan: Plan, pipes: list[_Pipe], size: int) -> float:
+    """us a byte of the busiest rank's thread. Less than a chunk costs it as much; rings have chunks as small."""
+    ring_load, each_us = 2 * (cluster.ranks - 1) / cluster.ranks, cluster.measured.rank_chunk_us
+    least = min(max(pipe.chunk(size), CHUNK) for pipe in pipes)
+    bytes_of: dict[int, float] = defaultdict(float)
+    chunks_us: dict[int, float] = defaultdict(float)
     for part in plan.parts:
+        chunk = least if part.kind == "ring" else _pipes_of(cluster, part)[0].chunk(size)
         for a, b in lines(cluster, part):
-            sent[a] += part.share * (2 * (cluster.ranks - 1) / cluster.ranks if part.kind == "ring" else 1)
-            sent[b] += part.share if part.kind != "ring" else 0.0
-    most = max(sent.values())
-    chunks = most / cluster.gpus * cluster.measured.rank_chunk_us / min(pipe.chunk(size) for pipe in pipes)
-    return thread_us_per_byte(cluster, most) + chunks
+            for node, load in ((a, ring_load), (b, 0.0)) if part.kind == "ring" else ((a, 1.0), (b, 1.0)):
+                bytes_of[node] += part.share * load
+                chunks_us[node] += part.share * load * each_us / chunk
+    return max(thread_us_per_byte(cluster, bytes_of[node]) + chunks_us[node] / cluster.gpus for node in bytes_of)

@@ -202,14 +202,19 @@ double Estimate::chunkOf(const Pipeline& pipeline, double bytes) const {
                     static_cast<double>(cost_.mostChunkBytes));
 }
 
-/// A node's ranks share its connections: each is at one end of as many. Rings beside chains have chunks as small.
+/// A node's ranks share its connections: each is at one end of as many. Rings beside chains have chunks as small. What
+/// is less than a chunk costs the thread as much as one.
 double Estimate::rankUsPerByte(double bytes) const {
   if (cost_.rankGBps <= 0) return 0;
-  double chunksUs = 0;
+  double chunks = 0, chunksOfAll = 0, shares = 0;  // for each byte
   for (const Pipeline& pipeline : pipelines_) {
-    chunksUs = std::max(chunksUs, cost_.rankChunkUs / chunkOf(pipeline, bytes));
+    const double chunk = chunkOf(pipeline, bytes);
+    chunks = std::max(chunks, 1 / chunk);
+    if (bytes > 0) chunksOfAll += std::max(pipeline.share / chunk, 1 / bytes);
+    shares += pipeline.share;
   }
-  return busiestRank_ * (1 / (cost_.rankGBps * kBytesPerUsOfGBps) + chunksUs);
+  if (shares > 0) chunks = std::max(chunks, chunksOfAll / shares);
+  return busiestRank_ * (1 / (cost_.rankGBps * kBytesPerUsOfGBps) + cost_.rankChunkUs * chunks);
 }
 
 double Estimate::predictedUs(double bytes) const {
