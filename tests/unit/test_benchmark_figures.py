@@ -87,6 +87,8 @@ def test_a_reset_counts_from_the_senders_error_to_what_it_sends_again() -> None:
     [
         (few_chunks.main, ["--nics", "x"], "takes numbers from 2 to 16 with commas between, not 'x'"),
         (few_chunks.main, ["--slots", "1,33"], "takes numbers from 1 to 32 with commas between, not '1,33'"),
+        (few_chunks.main, ["--lost", "0"], "takes numbers from 1 to 15 with commas between, not '0'"),
+        (few_chunks.main, ["--nics", "3,2", "--lost", "2"], "leaves none of 2 NICs"),
         (gathers_in_a_row.main, ["--lost", "4"], "takes numbers from 1 to 2 with commas between, not '4'"),
         (gathers_in_a_row.main, ["--channels", "4,"], "takes numbers from 1 to 64 with commas between, not '4,'"),
     ],
