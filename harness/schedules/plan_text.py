@@ -9,7 +9,7 @@ from harness.units import show_bytes
 
 MOST_ROWS = 16
 MOST_NAMES = 10
-ORDERS = {"chain": "  (head first, tail last)", "tree": "  (root first, level by level)"}
+ORDERS = {"chain": "  (head first, tail last)", "tree": "  (root first, level by level)", "direct": "  (in no order)"}
 BYTES_PER_US_OF_GBIT = 125.0
 SHORT_US = 1000.0
 """Times below are in microseconds."""
@@ -38,7 +38,7 @@ def _threshold(plan: Plan) -> str:
 
 def _candidates(plan: Plan) -> Iterator[Sequence[str]]:
     yield "lower bound", _us(plan.bound_us), _times(plan.bound_us, plan.healthy_us), "", "by bandwidth alone"
-    runs = "what NCCL would choose" if plan.baselines else "a ring"
+    runs = "what NCCL would choose" if plan.baselines else "the same" if plan.schedule == "direct" else "a ring"
     yield "healthy", _us(plan.healthy_us), "1.000", _times(plan.healthy_us, plan.bound_us), f"{runs}, every NIC whole"
     runs_as_nccl = plan.nccl_runs is not None and plan.schedule == "ring"
     for one in plan.candidates:

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Schedule = Literal["auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc", "tree", "reranked"]
-Kind = Literal["ring", "chain", "optcc", "published", "tree"]
+Runs = Literal[
+    "auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc", "tree", "reranked", "direct"
+]  # fmt: skip
+"""`direct`: an operation that is no ring, on balanced paths. Nobody asks for it."""
+Kind = Literal["ring", "chain", "optcc", "published", "tree", "direct"]
 LIBRARY = "libr2cc_plan.so"
 DataType = Literal[
     "int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8e4m3",
@@ -134,6 +138,7 @@ class Request:
 @dataclass(frozen=True)
 class Part:
     """A whole AllReduce of `share` of the message. `order` is of ranks; of a chain the head first, of a tree the root.
+    `direct`: each rank sends to those it has something for.
 
     `parents`: of a tree, the place of each rank's parent in `order`, which is before its own; of the root -1.
 
@@ -164,7 +169,7 @@ class NodePlan:
 class Candidate:
     """`predicted_us` None: cannot run here, `note` says why."""
 
-    schedule: Schedule
+    schedule: Runs
     predicted_us: Amount | None
     note: str
 
@@ -188,7 +193,7 @@ class Plan:
 
     op: str
     bytes: Count
-    schedule: Schedule
+    schedule: Runs
     parts: Some[Part]
     predicted_us: Amount
     bound_us: Amount

@@ -17,24 +17,26 @@ namespace {
 constexpr int kSchema = 1;
 constexpr int64_t kMostBytes = int64_t{1} << 62;
 constexpr int64_t kMostRank = 1 << 20;
-constexpr std::array<std::pair<Schedule, const char*>, 9> kSchedules{{{Schedule::Auto, "auto"},
-                                                                      {Schedule::Ring, "ring"},
-                                                                      {Schedule::Balance, "balance"},
-                                                                      {Schedule::Published, "published"},
-                                                                      {Schedule::Chain, "chain"},
-                                                                      {Schedule::ChainFixed, "chain_fixed"},
-                                                                      {Schedule::OptCC, "optcc"},
-                                                                      {Schedule::Tree, "tree"},
-                                                                      {Schedule::Reranked, "reranked"}}};
+constexpr std::array<std::pair<Schedule, const char*>, 10> kSchedules{{{Schedule::Auto, "auto"},
+                                                                       {Schedule::Ring, "ring"},
+                                                                       {Schedule::Balance, "balance"},
+                                                                       {Schedule::Published, "published"},
+                                                                       {Schedule::Chain, "chain"},
+                                                                       {Schedule::ChainFixed, "chain_fixed"},
+                                                                       {Schedule::OptCC, "optcc"},
+                                                                       {Schedule::Tree, "tree"},
+                                                                       {Schedule::Reranked, "reranked"},
+                                                                       {Schedule::Direct, "direct"}}};
 constexpr std::array<std::pair<Gpu, const char*>, 4> kGpus{
     {{Gpu::Volta, "volta"}, {Gpu::Ampere, "ampere"}, {Gpu::Hopper, "hopper"}, {Gpu::Blackwell, "blackwell"}}};
 constexpr int64_t kMostNcclChannels = 64, kMostPlanes = 64;
 constexpr size_t kFewestNcclChannels = 2;  // where nodes have fewer NICs
-constexpr std::array<std::pair<Kind, const char*>, 5> kKinds{{{Kind::Ring, "ring"},
+constexpr std::array<std::pair<Kind, const char*>, 6> kKinds{{{Kind::Ring, "ring"},
                                                               {Kind::Chain, "chain"},
                                                               {Kind::OptCC, "optcc"},
                                                               {Kind::Published, "published"},
-                                                              {Kind::Tree, "tree"}}};
+                                                              {Kind::Tree, "tree"},
+                                                              {Kind::Direct, "direct"}}};
 
 template <typename Table>
 auto valueOf(const Table& table, const Json& json, const std::string& what) {

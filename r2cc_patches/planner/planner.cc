@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "planner/shapes/pool.h"
 #include "planner/shapes/schedules.h"
 #include "planner/shapes/tree.h"
+#include "planner/words.h"
 
 namespace r2cc::planner {
 namespace {
@@ -29,18 +29,6 @@ struct Choice {
   bool runs() const { return !estimate.drafts().empty(); }
 };
 
-std::string percent(double share) {
-  char text[16];
-  std::snprintf(text, sizeof(text), "%.3g %%", share * 100);
-  return text;
-}
-
-std::string times(double ratio) {
-  char text[16];
-  std::snprintf(text, sizeof(text), "%.3f x", ratio);
-  return text;
-}
-
 /// One call of plan().
 class Planning {
  public:
@@ -50,17 +38,18 @@ class Planning {
         use_(ringUse(request.op, cluster_)),
         parts_(request.channels > 0 ? request.channels : kMostParts),
         bytes_(static_cast<double>(request.bytes)),
-        ring_(request.cycles.empty() ? ringOrder(cluster_) : requestOrder(cluster_)),
+        own_(hasOwnOrder(request) ? requestOrder(cluster_) : ringOrder(cluster_)),
+        ring_(request.cycles.empty() ? ringOrder(cluster_) : own_),
         rivals_(rivalsFor(request, cluster_), cluster_, request.op, request.cost) {}
 
   Plan run() {
-    add(proposeRing(ring_));
+    add(proposeOrdinary(request_.op, own_));
     const std::string plain = whyPlain();
     if (plain.empty()) addSpecial();
     const size_t chosen = plain.empty() ? choose() : 0;
     Plan out = planOf(chosen);
-    out.why = plain.empty() ? whyChosen(out) : plain;
-    if (const int count = strangers(cluster_, ring_, true); count > 0) {
+    out.why = plain.empty() ? whyChosen(chosen, out) : plain;
+    if (const int count = strangers(cluster_, chosen > 0 ? ring_ : own_, true); count > 0) {
       out.why += "; " + std::to_string(count) + " neighbours in the ring share no rail that works";
     }
     return out;
@@ -70,6 +59,11 @@ class Planning {
   static std::vector<Rival> rivalsFor(const Request& request, const Cluster& cluster) {
     if (!(request.op == "allreduce" || gathers(request)) || cluster.nodes() < kFewestForRivals) return {};
     return request.nccl && !gathers(request) ? rivalsOf(*request.nccl, cluster) : request.rivals;
+  }
+
+  /// NCCL's ring stands as it stands; any other executor takes the best order.
+  static bool hasOwnOrder(const Request& request) {
+    return !request.cycles.empty() || request.nccl || !request.rivals.empty();
   }
 
   bool automatic() const { return request_.schedule == Schedule::Auto; }
@@ -82,7 +76,7 @@ class Planning {
   std::string whyPlain() const {
     static constexpr std::array<std::string_view, 5> kReductions{"sum", "prod", "min", "max", "avg"};
     const bool ringsAlone = gathers(request_);
-    if (request_.op != "allreduce" && !(ringsAlone && !request_.cycles.empty())) {
+    if (request_.op != "allreduce" && !(ringsAlone && hasOwnOrder(request_))) {
       return request_.op + " has no special schedule: it runs on balanced paths";
     }
     if (!ringsAlone && std::find(kReductions.begin(), kReductions.end(), request_.reduction) == kReductions.end()) {
@@ -149,6 +143,11 @@ class Planning {
       return;
     }
     // In the order of preference: chains run on kernels that NCCL has, and allotted ends make the loads more even.
+    if (hasOwnOrder(request_) && ring_ != own_)
+      add({Schedule::Reranked, proposeRing(ring_).drafts, "a ring in another order, on balanced paths"});
+    else if (request_.schedule == Schedule::Reranked)
+      add({Schedule::Reranked, {}, "a ring stands in its best order anyway"});
+    if (gathers(request_)) return;
     addBest(proposed(
         [&](const Cluster& cluster, const std::vector<int>& ring) { return proposeChains(cluster, ring, parts_); }));
     addBest(proposeFixedChain(cluster_, ring_, parts_));
@@ -156,8 +155,6 @@ class Planning {
         [&](const Cluster& cluster, const std::vector<int>& ring) { return proposeTrees(cluster, ring, parts_); }));
     add(proposeOptcc(cluster_, ring_, parts_));
     add(proposePublished(cluster_, ring_, parts_));
-    if (request_.schedule == Schedule::Reranked)
-      add({Schedule::Reranked, {}, "a ring stands in its best order anyway"});
   }
 
   bool special(size_t i) const {
@@ -187,9 +184,10 @@ class Planning {
   /// What would run without a special schedule.
   double ordinaryUs(double bytes) const { return rivals_.count() > 0 ? rivals_.chosenUs(bytes) : us(0, bytes); }
   double us(size_t i, double bytes) const { return usOf(choices_[i], bytes); }
-  /// A ring in another order is NCCL's ring/Simple: no faster than that is on whole NICs.
+  /// A ring, in another order too, is NCCL's ring/Simple: no faster than that is on whole NICs.
   double usOf(const Choice& choice, double bytes) const {
-    const double whole = choice.proposal.schedule == Schedule::Reranked ? rivals_.ringUs(bytes) : 0;
+    const bool ring = choice.proposal.schedule == Schedule::Ring || choice.proposal.schedule == Schedule::Reranked;
+    const double whole = ring ? rivals_.ringUs(bytes) : 0;
     return std::max(choice.estimate.predictedUs(bytes), whole);
   }
   bool pays(double bytes) const { return beats(bytes, ordinaryUs(bytes)); }
@@ -304,8 +302,8 @@ class Planning {
     return order;
   }
 
-  std::string whyChosen(const Plan& out) const {
-    const std::string situation = whoIsSlow();
+  std::string whyChosen(size_t chosen, const Plan& out) const {
+    const std::string situation = whoIsSlow(request_, cluster_);
     if (forcedRing()) return situation + ": a ring was asked for";
     if (out.schedule == Schedule::Ring && !automatic()) {
       return situation + ": " + name(request_.schedule) + " cannot run here (" + noteOf(request_.schedule) +
@@ -313,11 +311,30 @@ class Planning {
     }
     if (out.schedule == Schedule::Ring) {
       return situation + ": " + ordinary(out) + " on balanced paths, as nothing else is faster by more than " +
-             percent(request_.cost.margin) + " at this size";
+             percent(request_.cost.margin) + " at this size" + whyNotFastest(0, out);
     }
-    const std::string chosen = automatic() ? "" : " was asked for and";
-    return situation + ": " + name(out.schedule) + chosen + " takes " + times(out.predictedUs / out.healthyUs) +
-           " the healthy time, " + ordinary(out) + " on balanced paths " + times(ordinaryUs(bytes_) / out.healthyUs);
+    const std::string asked = automatic() ? "" : " was asked for and";
+    return situation + ": " + name(out.schedule) + asked + " takes " + times(out.predictedUs / out.healthyUs) +
+           " the healthy time, " + ordinary(out) + " on balanced paths " + times(ordinaryUs(bytes_) / out.healthyUs) +
+           whyNotFastest(chosen, out);
+  }
+
+  /// Of rows that look faster than what was chosen.
+  std::string whyNotFastest(size_t chosen, const Plan& out) const {
+    if (!automatic()) return "";
+    const double least = chosen > 0 ? us(chosen, bytes_) : out.predictedUs;
+    std::string text;
+    if (rivals_.count() > 0 && us(0, bytes_) < least) {
+      text = "; a ring would take " + times(us(0, bytes_) / out.healthyUs) +
+             ", but NCCL goes by its table, which has " + out.ncclRuns + " as faster";
+    }
+    for (size_t i = 1; i < choices_.size() && chosen > 0; i++) {
+      if (special(i) && us(i, bytes_) < least) {
+        text += std::string("; ") + name(choices_[i].proposal.schedule) + " is faster, but by less than " +
+                percent(request_.cost.margin);
+      }
+    }
+    return text;
   }
 
   static std::string ordinary(const Plan& plan) { return plan.ncclRuns.empty() ? "a ring" : "NCCL's " + plan.ncclRuns; }
@@ -329,26 +346,13 @@ class Planning {
     return std::string(request_.op) + " has none";
   }
 
-  /// By what NICs have left, whoever reaches them: that is what a user sees.
-  std::string whoIsSlow() const {
-    int slowest = 0, slow = 0;
-    for (int node = 0; node < cluster_.nodes(); node++) {
-      slow += cluster_.left(node) < cluster_.mostLeft() * (1 - 1e-9) ? 1 : 0;
-      if (cluster_.left(node) < cluster_.left(slowest)) slowest = node;
-    }
-    if (slow == 0) return cluster_.alike() ? "no node is slower than the others" : "nodes have different NICs left";
-    const std::string left = percent(cluster_.left(slowest) / cluster_.mostLeft());
-    const std::string& name = request_.nodes[static_cast<size_t>(slowest)].name;
-    if (slow == 1) return "node " + name + " has " + left + " of the others' bandwidth";
-    return std::to_string(slow) + " nodes are slower, the slowest, " + name + ", at " + left;
-  }
-
   const Request& request_;
   const Cluster cluster_;
   const RingUse use_;
   const int parts_;
   const double bytes_;
-  const std::vector<int> ring_;
+  const std::vector<int> own_;   // of the executor's ring
+  const std::vector<int> ring_;  // what all else is made of
   const Rivals rivals_;
   std::vector<Choice> choices_;  // the ring first
 };

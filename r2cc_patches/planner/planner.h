@@ -41,12 +41,14 @@ enum class Kind : uint8_t {
   Chain,      // order: head (root) first, tail last; reduce flows tail to head, the result head to tail, in chunks
   OptCC,      // order: the ring of the healthy ranks; straggler: the rank beside it; mirrored: stages 3 1 4 2
   Published,  // order: the ring of all ranks; straggler or spared; y: share moved to the partial ring; pieces: K
-  Tree,  // order: the root first, parents before their children; parents; reduce flows up, the result down, in chunks
+  Tree,    // order: the root first, parents before their children; parents; reduce flows up, the result down, in chunks
+  Direct,  // order: all ranks, in no order: each sends to those it has something for
 };
 
 /// `Ring` and `Balance` are one ring on balanced paths. `ChainFixed`: one chain with fixed ends, beside a ring. `Tree`:
-/// double trees, each as two parts. `Reranked`: rings in other orders than the executor's own.
-enum class Schedule : uint8_t { Auto, Ring, Balance, Published, Chain, ChainFixed, OptCC, Tree, Reranked };
+/// double trees, each as two parts. `Reranked`: rings in other orders than the executor's own. `Direct`: operations
+/// that are no ring, on balanced paths.
+enum class Schedule : uint8_t { Auto, Ring, Balance, Published, Chain, ChainFixed, OptCC, Tree, Reranked, Direct };
 
 /// The whole operation on a share of the message, on connections of its own, at the same time as the other parts.
 struct Part {

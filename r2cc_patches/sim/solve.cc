@@ -141,8 +141,8 @@ Running::Running(const Question& question, const State& state)
 /// No schedule of ours runs, so an all-reduce runs as NCCL chooses.
 bool Running::asNccl() const {
   return question_.nccl && question_.op == "allreduce" && hosts_.count() >= kFewestHosts &&
-         std::string_view(arm_.name) != kRing && plan_.parts.size() == 1 &&
-         plan_.parts.front().kind == planner::Kind::Ring;
+         std::string_view(arm_.name) != kRing && plan_.schedule != planner::Schedule::Reranked &&
+         plan_.parts.size() == 1 && plan_.parts.front().kind == planner::Kind::Ring;
 }
 
 /// NCCL builds its trees whatever is broken, and nearly every place in them has two messages to carry. So a host that

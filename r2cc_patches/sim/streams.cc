@@ -20,7 +20,7 @@ class Streaming {
       : cost_(cost), ranksPerNode_(ranksPerNode), factor_(factor) {}
 
   void add(const Part& part) {
-    if (part.kind == Kind::Ring) addRing(part);
+    if (part.kind == Kind::Ring || part.kind == Kind::Direct) addRing(part);
     if (part.kind == Kind::Chain) addChain(part);
     if (part.kind == Kind::Tree) addTree(part);
     if (part.kind == Kind::OptCC) addOptcc(part);

@@ -171,3 +171,40 @@ def test_sizes_as_shown() -> None:
         "64 MiB",
         "5 TiB",
     ]
+
+
+@pytest.mark.build
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("op", ["allreduce", "allgather"])
+def test_a_ring_in_another_order_is_no_ring_of_nccls(op: str) -> None:
+    """NCCL's own ring keeps two neighbours together that lost different NICs."""
+    words = ("--nodes", "4", "--nics", "4", "--down", "h1:eth0,h2:eth3", "--nccl", "hopper", "--op", op, "--json")
+    made = json.loads(call(*words).stdout)
+    rows = {each["schedule"]: each["predicted_us"] for each in made["candidates"]}
+    times = {name: us / made["healthy_us"] for name, us in rows.items() if us is not None}
+    assert made["schedule"] == "reranked" and made["parts"][0]["order"] == [0, 1, 3, 2]
+    assert times["ring"] == pytest.approx(2, rel=0.02) and times["reranked"] == pytest.approx(4 / 3, rel=0.02)
+
+
+@pytest.mark.build
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("down", ["h1:eth0", "h1:eth0,h2:eth3", "h1:eth0=0.5,h5:eth2", "h0:eth1,h3:eth1,h4:eth2=0.25"])
+@pytest.mark.parametrize("costs", [("--nccl", "hopper"), ("--costs", "nvlink"), ("--costs", "lab")])
+def test_what_is_slower_than_another_row_says_why_it_runs(down: str, costs: tuple[str, str]) -> None:
+    for size in ("64KiB", "1MiB", "4MiB", "64MiB", "1GiB"):
+        words = ("--nodes", "8", "--nics", "4", "--rate", "25", "--down", down, "--bytes", size, *costs, "--json")
+        made = json.loads(call(*words).stdout)
+        rows = {each["schedule"]: each["predicted_us"] for each in made["candidates"]}
+        least = made["predicted_us"] if made["schedule"] == "ring" else rows[made["schedule"]]
+        for each in made["candidates"]:
+            if each["predicted_us"] is None or each["predicted_us"] >= least * (1 - 1e-6):
+                continue
+            said = "NCCL goes by its table" if each["schedule"] == "ring" else f"{each['schedule']} is faster, but by"
+            assert said in made["why"] or "as nothing else is faster by more than 2 %" in made["why"], (size, each)
+
+
+@pytest.mark.build
+@pytest.mark.usefixtures("library")
+def test_an_all_to_all_is_no_ring() -> None:
+    text = call("--nodes", "4", "--nics", "4", "--down", "h1:eth0", "--op", "alltoall").stdout
+    assert text.startswith("alltoall of 64 MiB: direct\n") and "ring" not in text

@@ -75,6 +75,7 @@ std::string problemOf(const planner::Part& part, int ranks) {
   if (part.kind == planner::Kind::Tree && !isTree(part.parents, part.order.size())) {
     return "its parents are no tree: of the first rank -1, of each other one the place of one before it";
   }
+  if (part.kind == planner::Kind::Direct) return "it is no part of an all-reduce";
   const bool special = aside || part.kind == planner::Kind::Published;
   if (special && (part.straggler < 0 || part.straggler >= ranks)) return "it has no straggler";
   if (!sparedProblem(part, ranks).empty()) return sparedProblem(part, ranks);
@@ -154,6 +155,8 @@ Sequence partSequence(const planner::Part& part, const Region& region, uint32_t 
       return optccSequence(part, region, chunkBytes);
     case planner::Kind::Published:
       return publishedSequence(part, region, chunkBytes);
+    case planner::Kind::Direct:
+      break;  // problemOf
   }
   return {};
 }

@@ -22,7 +22,7 @@ Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> 
       busy_(loads_.size()),
       afterwards_(loads_.size()) {
   for (const Draft& draft : drafts_) {
-    if (draft.kind == Kind::Ring) addRing(draft, ringUse);
+    if (draft.kind == Kind::Ring || draft.kind == Kind::Direct) addRing(draft, ringUse);
     if (draft.kind == Kind::Chain) addChain(draft);
     if (draft.kind == Kind::Tree) addTree(draft);
     if (draft.kind == Kind::OptCC) addOptcc(draft);

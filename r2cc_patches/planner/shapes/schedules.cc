@@ -105,6 +105,15 @@ Proposal proposeRing(const std::vector<int>& ring) {
   return {Schedule::Ring, {ringDraft(ring, 1)}, "one ring on balanced paths"};
 }
 
+Proposal proposeOrdinary(const std::string& op, const std::vector<int>& ring) {
+  Proposal out = proposeRing(ring);
+  if (op != "alltoall" && op != "sendrecv") return out;
+  out.schedule = Schedule::Direct;
+  out.drafts.front().kind = Kind::Direct;
+  out.note = op == "alltoall" ? "each rank to each other one, on balanced paths" : "pairs of ranks, on balanced paths";
+  return out;
+}
+
 std::vector<Proposal> proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts) {
   if (cluster.nodes() < 2) return {impossible(Schedule::Chain, "needs two nodes")};
   std::vector<Proposal> out;

@@ -20,6 +20,8 @@ struct Proposal {
 
 /// `ring` is the nodes' order in rings, from ringOrder. `parts`: at most so many drafts, 1 at least.
 Proposal proposeRing(const std::vector<int>& ring);
+/// What runs where nothing is special: a ring, but for operations that are none.
+Proposal proposeOrdinary(const std::string& op, const std::vector<int>& ring);
 Proposal proposePublished(const Cluster& cluster, const std::vector<int>& ring, int parts);
 /// One for each shape: what is fastest depends on the rails, too.
 std::vector<Proposal> proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts);

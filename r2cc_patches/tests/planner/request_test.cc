@@ -127,7 +127,9 @@ TEST(plan_of_what_has_no_special_schedule_is_a_ring_that_says_why) {
   for (const char* op : {"allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall"}) {
     request.op = op;
     const Plan plan = r2cc::planner::plan(request);
-    CHECK(oneRing(plan) && says(plan.why, op) && plan.predictedUs >= plan.boundUs);
+    const bool direct = request.op == "sendrecv" || request.op == "alltoall";
+    CHECK(direct ? plan.schedule == Schedule::Direct && plan.parts.size() == 1 : oneRing(plan));
+    CHECK(says(plan.why, op) && plan.predictedUs >= plan.boundUs);
   }
   request.op = "allreduce";
   request.reduction = "premulsum";
@@ -145,6 +147,7 @@ TEST(plan_of_all_to_all_is_no_ring) {
         // Each of a node's ranks has its own for every rank elsewhere.
         const double us = ranks * (1 - 1.0 / nodes) * bytes / kBytesAUs;
         const Plan found = plan(request);
+        CHECK(found.schedule == Schedule::Direct && found.parts.front().kind == Kind::Direct);
         CHECK(std::abs(found.boundUs / (us / (1 - x)) - 1) < 1e-9);
         CHECK(std::abs(found.predictedUs / found.boundUs - 1) < 1e-9);
         CHECK(std::abs(found.healthyUs / us - 1) < 1e-9);
