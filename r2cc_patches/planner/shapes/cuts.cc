@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "planner/cost/formulas.h"
@@ -63,11 +64,14 @@ PlacedCuts placedCuts(const Request& request, const Cluster& cluster, const std:
   const Cuts chains = cutCycles(cycles, cluster.bandwidths());
   Placing alone = place(chains, Lines::Cuts);
   if (cuts.ringShare > 0 && alone.usPerByte <= best.placing.usPerByte * kWorthARing) best = {chains, std::move(alone)};
+  const std::set<int> homes(request.homes.begin(), request.homes.end());
   // Rings in other orders spread loads where ends of chains are too few.
   for (const Instead instead : {Instead::All, Instead::InTurn}) {
     if (instead == Instead::InTurn && !request.inTurn) continue;
     Placing mixed = place(chains, Lines::CutsAndRings, instead);
-    const bool better = mixed.usPerByte * kWorthARing <= best.placing.usPerByte;
+    // What takes turns is taken if it is no slower: where connections are split, pieces wait for each other.
+    const bool turns = instead == Instead::InTurn && homes.size() > 2;
+    const bool better = mixed.usPerByte * (turns ? kFaster : kWorthARing) <= best.placing.usPerByte;
     if (better) best = {chains, std::move(mixed), instead};
   }
   return best;
