@@ -138,7 +138,7 @@ class Planning {
     if (!request_.cycles.empty()) {
       // In the order of preference: rings in another order run as NCCL's own do, and trees are connected at the switch.
       addBest(proposeReranked(request_, cluster_));
-      if (!gathers(request_)) add(proposeCuts(request_, cluster_, ring_));
+      if (!gathers(request_)) addBest(proposeCuts(request_, cluster_, ring_));
       if (!gathers(request_) && request_.rewired) addBest(proposeTreesOnChannels(request_, cluster_, ring_));
       return;
     }

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -54,8 +55,19 @@ struct PlacedCuts {
   Instead instead = Instead::All;
 };
 
-PlacedCuts placedCuts(const Request& request, const Cluster& cluster, const std::vector<std::vector<int>>& cycles,
-                      const std::vector<int>& ring, const Cuts& cuts) {
+/// Whether a node has lost a NIC where channels are at home.
+bool lostAHome(const Request& request, const std::set<int>& homes) {
+  return std::any_of(request.nodes.begin(), request.nodes.end(), [&](const Node& node) {
+    return std::any_of(homes.begin(), homes.end(),
+                       [&](int home) { return node.nics[static_cast<size_t>(home)].capacity <= 0; });
+  });
+}
+
+/// The best by loads alone, behind one that takes turns where its loads are no worse: where connections are split,
+/// pieces wait for each other. Which is faster is for the model, as what takes turns may have more lines.
+std::vector<PlacedCuts> placedCuts(const Request& request, const Cluster& cluster,
+                                   const std::vector<std::vector<int>>& cycles, const std::vector<int>& ring,
+                                   const Cuts& cuts) {
   const double load = ringLoad(cluster.ranks());
   const auto place = [&](const Cuts& given, Lines lines, Instead instead = Instead::All) {
     return placed(request.nodes, cycles, request.homes, given, ring, load, lines, instead);
@@ -64,55 +76,71 @@ PlacedCuts placedCuts(const Request& request, const Cluster& cluster, const std:
   const Cuts chains = cutCycles(cycles, cluster.bandwidths());
   Placing alone = place(chains, Lines::Cuts);
   if (cuts.ringShare > 0 && alone.usPerByte <= best.placing.usPerByte * kWorthARing) best = {chains, std::move(alone)};
-  const std::set<int> homes(request.homes.begin(), request.homes.end());
+  std::optional<PlacedCuts> turns;
   // Rings in other orders spread loads where ends of chains are too few.
   for (const Instead instead : {Instead::All, Instead::InTurn}) {
     if (instead == Instead::InTurn && !request.inTurn) continue;
-    Placing mixed = place(chains, Lines::CutsAndRings, instead);
-    // What takes turns is taken if it is no slower: where connections are split, pieces wait for each other.
-    const bool turns = instead == Instead::InTurn && homes.size() > 2;
-    const bool better = mixed.usPerByte * (turns ? kFaster : kWorthARing) <= best.placing.usPerByte;
-    if (better) best = {chains, std::move(mixed), instead};
+    PlacedCuts mixed{chains, place(chains, Lines::CutsAndRings, instead), instead};
+    if (mixed.placing.usPerByte * kWorthARing <= best.placing.usPerByte)
+      best = std::move(mixed);
+    else if (instead == Instead::InTurn)
+      turns = std::move(mixed);
   }
-  return best;
+  const std::set<int> homes(request.homes.begin(), request.homes.end());
+  std::vector<PlacedCuts> out;
+  if (turns && homes.size() > 2 && lostAHome(request, homes) &&
+      turns->placing.usPerByte * kFaster <= best.placing.usPerByte)
+    out.push_back(std::move(*turns));
+  out.push_back(std::move(best));
+  return out;
 }
 
 }  // namespace
 
-Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring) {
-  const std::vector<std::vector<int>> cycles = nodeCycles(request, cluster);
-  Cuts found = cutCycles(cycles, cluster.bandwidths(), ringLoad(cluster.ranks()));
+namespace {
+
+Proposal proposalOf(const Request& request, const std::vector<std::vector<int>>& cycles, const std::vector<int>& ring,
+                    const Cuts& cuts, const PlacedCuts* placed) {
   Proposal out{Schedule::Chain, {}, ""};
   double rings = 0;
-  if (request.homes.empty()) {
-    for (const Cut& cut : found.cuts) {
-      out.drafts.push_back(draftOf(Kind::Chain, cycles, cut.cycle, cut.head, cut.share));
-    }
+  if (placed == nullptr) {
+    for (const Cut& cut : cuts.cuts) out.drafts.push_back(draftOf(Kind::Chain, cycles, cut.cycle, cut.head, cut.share));
   } else {
-    PlacedCuts best = placedCuts(request, cluster, cycles, ring, found);
-    found = std::move(best.cuts);
-    for (const PlacedLine& line : best.placing.lines) {
+    for (const PlacedLine& line : placed->placing.lines) {
       const Kind kind = line.whole ? Kind::Ring : Kind::Chain;
       out.drafts.push_back(draftOf(kind, cycles, line.cycle, line.head, line.share));
       out.drafts.back().homes = line.homes;
       rings += line.whole ? line.share : 0;
     }
     const Cost& cost = request.cost;
-    const bool anyRing = rings > 0 || found.ringShare > 0;
+    const bool anyRing = rings > 0 || cuts.ringShare > 0;
     const double reached = anyRing ? std::min(cost.chainEfficiency, cost.ringEfficiency) : cost.chainEfficiency;
-    out.railsUsPerByte = best.placing.usPerByte / reached;
-    out.inTurn = best.instead == Instead::InTurn;
+    out.railsUsPerByte = placed->placing.usPerByte / reached;
+    out.inTurn = placed->instead == Instead::InTurn;
   }
-  if (found.ringShare > 0) {
+  if (cuts.ringShare > 0) {
     Draft draft;
-    draft.share = found.ringShare;
+    draft.share = cuts.ringShare;
     draft.order = ring;
     out.drafts.insert(out.drafts.begin(), std::move(draft));
   }
   char note[96];
   std::snprintf(note, sizeof(note), "%zu lines along %zu cycles, %.3g of the message on rings%s", out.drafts.size(),
-                cycles.size(), found.ringShare + rings, out.inTurn ? ", in turn" : "");
+                cycles.size(), cuts.ringShare + rings, out.inTurn ? ", in turn" : "");
   out.note = note;
+  return out;
+}
+
+}  // namespace
+
+std::vector<Proposal> proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring) {
+  const std::vector<std::vector<int>> cycles = nodeCycles(request, cluster);
+  const Cuts found = cutCycles(cycles, cluster.bandwidths(), ringLoad(cluster.ranks()));
+  if (request.homes.empty()) return {proposalOf(request, cycles, ring, found, nullptr)};
+  std::vector<Proposal> out;
+  for (const PlacedCuts& each : placedCuts(request, cluster, cycles, ring, found)) {
+    out.push_back(proposalOf(request, cycles, ring, each.cuts, &each));
+  }
   return out;
 }
 

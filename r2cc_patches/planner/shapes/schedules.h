@@ -26,8 +26,8 @@ Proposal proposePublished(const Cluster& cluster, const std::vector<int>& ring, 
 /// One for each shape: what is fastest depends on the rails, too.
 std::vector<Proposal> proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts);
 std::vector<Proposal> proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts);
-/// Chains as cuts of the request's cycles, beside rings.
-Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring);
+/// Chains as cuts of the request's cycles, beside rings. The first is to be preferred where it is as fast.
+std::vector<Proposal> proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring);
 /// Rings along the request's cycles: one proposal for each number of these. They are cycles that stand next to each
 /// other, on all of their channels: NCCL can lay an AllGather on such channels as it does on its own.
 std::vector<Proposal> proposeReranked(const Request& request, const Cluster& cluster);

@@ -71,6 +71,37 @@ TEST(plan_counts_ring_and_chains_on_the_same_nics) {
   CHECK(std::abs(plan(one).predictedUs / plan(all).predictedUs - 2) < 0.02);  // half of the NICs, twice the time
 }
 
+/// Connections may go in turn or be split. More lines in turn on NICs as busy have more hops: 8 nodes of 4 NICs, of
+/// which two neighbours lost one each, were planned up to 1.18 times as slow so.
+TEST(plan_goes_in_turn_only_where_that_is_no_slower) {
+  struct Case {
+    int nodes, nics, nicOfNode1, nicOfNode2;
+    double left;
+  };
+  for (const Case& c : {Case{8, 4, 0, 3, 0}, Case{8, 4, 0, 1, 0}, Case{4, 4, 0, 3, 0}, Case{4, 3, 0, -1, 0},
+                        Case{4, 4, 0, -1, 0.5}, Case{4, 8, 0, -1, 0.25}}) {
+    std::vector<int> homes;
+    for (int nic = 0; nic < c.nics; nic++) homes.push_back(nic);
+    Request request = asNcclAsks(c.nodes, 1, c.nics, 3, homes);
+    request.schedule = Schedule::Chain;
+    request.cost.hopUs = 14;
+    for (Node& node : request.nodes) {
+      for (Nic& nic : node.nics) nic.rateGbit = 400;
+    }
+    request.nodes[1].nics[static_cast<size_t>(c.nicOfNode1)].capacity = c.left;
+    if (c.nicOfNode2 >= 0) request.nodes[2].nics[static_cast<size_t>(c.nicOfNode2)].capacity = c.left;
+    for (const uint64_t bytes : {uint64_t{4} << 20, uint64_t{64} << 20, uint64_t{256} << 20, uint64_t{4} << 30}) {
+      request.bytes = bytes;
+      request.inTurn = true;
+      const Plan may = plan(request);
+      request.inTurn = false;
+      const Plan mayNot = plan(request);
+      CHECK(may.predictedUs <= mayNot.predictedUs * (1 + 1e-9));
+      if (c.left > 0) CHECK_EQ(exactText(may), exactText(mayNot));  // nothing was lost that could take turns
+    }
+  }
+}
+
 TEST(plan_of_two_thousand_nodes_needs_little_memory) {
   Request request = asNcclAsks(2048, 8, 8, 3, {0, 1, 2, 3, 4, 5, 6, 7});
   for (size_t i = 0; i < 50; i++) request.nodes[i * 37].nics[i % 8].capacity = 0;
