@@ -111,12 +111,14 @@ def measure(
         if case.kind == "rate":  # nobody tells of it: it has to be measured first
             took, switched = after_switch(ran, case.left)
             back = [ms for fault in ran.data.faults if (ms := return_ms(ran.data, fault)) is not None]
+            never = len(ran.data.faults) - len(back)
             raw[case.name] |= {"switch_ms": took, "first_after_switch": switched, "return_ms": back}
             name = f"{case.name}: first whole iteration after the switch"
             figures += [
                 median_of(name, switched, case.bound, "of what is left", **words),
                 median_of(f"{case.name}: until the switch, median", took, None, "ms", void=ran.void),
                 median_of(f"{case.name}: from the undo to 98 % of healthy", back, BACK_MS, "ms", void=ran.void),
+                Figure(f"{case.name}: never back", never, 0, "", void=ran.void),
             ]
     return figures, {"ratios": raw}
 

@@ -50,7 +50,7 @@ def measure(
     lost: tuple[int, ...],
     fraction: float,
 ) -> tuple[list[Figure], Any]:
-    if max(lost) >= min(nics):
+    if fraction == 0 and max(lost) >= min(nics):
         raise click.UsageError(
             f"--lost {max(lost)} leaves none of {min(nics)} NICs: give fewer than the least of --nics"
         )

@@ -97,8 +97,8 @@ def checked(document: Document, path: Path) -> Experiment:
 
 
 def _over_rdma(workload: Workload) -> bool:
-    """Whether its data may go over RDMA: on GPUs NCCL chooses."""
-    return workload.net == "ib" or workload.on_gpus
+    """Whether its data may go over RDMA: NCCL chooses, where there is one."""
+    return workload.net == "ib" or workload.has_nccl
 
 
 def _built(checked: dict[str, Any], path: Path) -> Experiment:

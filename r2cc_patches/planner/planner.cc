@@ -324,7 +324,8 @@ class Planning {
     if (!automatic()) return "";
     const double least = chosen > 0 ? us(chosen, bytes_) : out.predictedUs;
     std::string text;
-    if (rivals_.count() > 0 && us(0, bytes_) < least) {
+    const bool otherThanARing = rivals_.count() > 0 && out.ncclRuns.rfind(name(Schedule::Ring), 0) != 0;
+    if (otherThanARing && us(0, bytes_) < least) {
       text = "; a ring would take " + times(us(0, bytes_) / out.healthyUs) +
              ", but NCCL goes by its table, which has " + out.ncclRuns + " as faster";
     }

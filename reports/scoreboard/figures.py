@@ -53,7 +53,7 @@ class Row:
     at_least: bool
     verdict: Verdict
     repeats: int | None
-    """Of which the values were made: one value may be a median. None where a report does not say."""
+    """How many values there are; of the only one, how often its report says that it was measured, None: it does not."""
     said: tuple[float, float] | None = None
     """The only value's own interval, where its report has one."""
     before: Sequence[float] = ()
@@ -116,8 +116,7 @@ def row(cell: Cell, wanted: Wanted, takes: Sequence[Take], earlier: Sequence[Tak
     only = used[0] if len(used) == 1 else None
     said = (only.low, only.high) if only and only.low is not None and only.high is not None else None
     before = [float(found.value) for found in _of_wanted(wanted, earlier) if found.value is not None and not found.void]
-    counts = [found.repeats for found in used]
-    repeats = None if None in counts else sum(count for count in counts if count is not None)
+    repeats = only.repeats if only else len(used)
     unit = last.unit if last else ""
     return Row(cell, wanted, takes, values, unit, aim, at_least, verdict, repeats, said, before)
 
@@ -164,9 +163,9 @@ def of(report: Mapping[str, Any]) -> Iterator[Found]:
     """A benchmark's figures, or the checks and metrics of an experiment's summary, as `ARM: NAME`."""
     for each in report.get("figures", ()):
         least, void = each.get("at_least", False), each.get("void", False)
-        low, high, repeats = each.get("low"), each.get("high"), each.get("repeats", 1)
+        low, high, repeats = each.get("low"), each.get("high"), each.get("repeats")
         if low is None and (named := INTERVAL.search(each["name"])):
-            low, high, repeats = float(named[1]), float(named[2]), None
+            low, high = float(named[1]), float(named[2])
         yield Found(each["name"], each["measured"], each["bound"], each["unit"], least, void, low, high, repeats)
     for arm in report.get("arms", ()):
         for each in _of_arm(arm):

@@ -38,7 +38,8 @@ def _summary(rows: Sequence[Row]) -> list[str]:
     shown = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return [
         f"{len(rows)} figures: {shown}. *Void*: the machine was too busy to measure. *Shown*: there is no aim.",
-        "A figure is the median over its repeats. *Spread*: the 95 % interval of that median. *All*: the smallest and",
+        "A figure is the median over its repeats, but a p99 is of all of them.",
+        "*Spread*: the 95 % interval of that median. *All*: the smallest and",
         "the largest, where there are fewer than six. *Older code*: what the same command measured before.",
         "To measure and render again: [scoreboard](../howto/scoreboard.md).",
     ]

@@ -1,5 +1,5 @@
-"""Why rows of the lab may miss. Each reason is a rule on what was run, not on how it came out, and says what else was
-measured of it. A row without such a measurement is `not explained`."""
+"""Why rows of the lab may miss. A reason is for rows by what was run, some of them one by one, and says what else was
+measured of it, in places on a machine that was full. A row without such a measurement is `not explained`."""
 
 from __future__ import annotations
 

@@ -89,6 +89,8 @@ def aborted(
     paths = [line for line in both.sender.of("path") if line["t_ns"] < left_ns]
     states = [line["state"] for line in paths if line["state"] not in OVER]
     problems = [f"the sender was {states[-1:]}, not {state}"] if states[-1:] != [state] else []
+    told_ms = (_left_ns(both.sender) - left_ns) / 1e6
+    problems += [f"the sender closed after {told_ms:.0f} ms, not {TOLD_MS}"] if late and told_ms > TOLD_MS else []
     return outcome(both, problems + _aborts(both), closed_ms=[_closed_ms(end) for end in both.ends])
 
 
