@@ -84,7 +84,7 @@ def run(
     chosen = _chosen(loaded, cells)
     found: Ended = go(
         chosen, shelf, checkout().root, minutes=minutes, again=again, dry_run=dry_run, quiet=quiet,
-        tell=lambda text: click.echo(text, err=True),
+        tell=lambda text: click.echo(text, err=as_json or not dry_run),
     )  # fmt: skip
     if as_json:
         click.echo(dumped(found))

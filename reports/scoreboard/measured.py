@@ -38,7 +38,7 @@ def go(
     until = None if minutes is None else time.monotonic() + minutes * 60
     of, cards, cores = version(root), gpus(), len(os.sched_getaffinity(0))
     ended = Ended()
-    built = dry_run
+    built, lacking, would_min = dry_run, 0, 0.0
     for cell in cells:
         if missing := lacks(cell.where, cores, len(cards)):
             ended.elsewhere.append(cell.name)
@@ -54,6 +54,7 @@ def go(
                 break
             tell(f"{cell.name}: {cell.title}, about {cell.minutes:g} minutes: {' '.join(cell.run)}")
             if dry_run:
+                lacking, would_min = lacking + 1, would_min + cell.minutes
                 continue
             try:
                 if not built:
@@ -66,6 +67,8 @@ def go(
                 break
             ended.measured.append(cell.name)
             tell(f"{cell.name}: {path}")
+    if dry_run:
+        tell(f"{lacking} takes are lacking, about {would_min:.0f} minutes")
     return ended
 
 

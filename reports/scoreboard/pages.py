@@ -15,7 +15,7 @@ from reports.scoreboard.figures import Row
 from reports.scoreboard.takes import NEEDS, Take
 
 HEAD = ("figure", "measured", "spread", "aim", "verdict", "repeats", "older code", "machine", "commit")
-SHORT = ("figure", "measured", "aim", "verdict", "machine", "commit")
+SHORT = ("figure", "measured", "aim", "verdict", "older code", "machine", "commit")
 BEGIN, END = "<!-- scoreboard: written by `r2cc results render` -->", "<!-- end of the scoreboard -->"
 NONE = "–"
 
@@ -200,8 +200,10 @@ def quoted(text: str, rows: Sequence[Row]) -> str:
             f"README has no '{BEGIN}' with '{END}' behind it", "put both lines where the table shall stand"
         )
     quotes = [row for row in rows if row.wanted.readme and row.takes]
+    titles = [f"{row.cell.title}: {row.wanted.label}" for row in quotes]
     body = [
-        [f"{row.cell.title}: {row.wanted.label}", measured(row), aim(row), verdict(row), *where(row)] for row in quotes
+        [title, measured(row), aim(row), verdict(row), older(row) or NONE, *where(row)]
+        for title, row in zip(titles, quotes, strict=True)
     ]
     shown = (
         "\n".join(table(SHORT, [[escape(text) for text in line] for line in body]))

@@ -236,12 +236,12 @@ def test_pages_say_what_was_found(board: Path, tmp_path: Path) -> None:
     assert "one,the time,ms,11.0" in pages.comma_separated(rows)
     assert 'class="bad">missed<' in pages.html(loaded, rows)
     readme = tmp_path / "README.md"
-    readme.write_text(f"a\n{pages.BEGIN}\nold\n{pages.END}\nb\n")
+    readme.write_text(f"a\n{pages.BEGIN}\nearlier words\n{pages.END}\nb\n")
     words = ["render", str(board), "--readme", str(readme)]
     assert CliRunner().invoke(results, [*words, "--check"]).exit_code == 1
     assert CliRunner().invoke(results, words).exit_code == 0
     assert CliRunner().invoke(results, [*words, "--check"]).exit_code == 0
-    assert "First: the time | 11 ms" in readme.read_text() and "old" not in readme.read_text()
+    assert "First: the time | 11 ms" in readme.read_text() and "earlier words" not in readme.read_text()
 
 
 def test_readme_quotes_only_what_was_measured(board: Path) -> None:
