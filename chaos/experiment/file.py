@@ -21,7 +21,7 @@ from harness.config.documents import Document
 from harness.config.dotted import applied
 from harness.config.fitting import fitted, keys_of
 from harness.config.kinds import EXPERIMENT
-from harness.config.words import in_order
+from harness.config.words import in_order, meant
 from harness.errors import InputErrors
 from harness.schemas.form import form
 from harness.workloads.kinds.registry import forms as workload_forms
@@ -118,7 +118,7 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
         return {}
     for key in value:
         if key not in KEYS:
-            report((str(key),), f"unknown key; an experiment has {', '.join(KEYS)}")
+            report((str(key),), f"unknown key{meant(key, KEYS)}; an experiment has {', '.join(KEYS)}")
     for key in REQUIRED:
         if value.get(key) is None:
             report((key,) if key in value else (), f"{key} is required")

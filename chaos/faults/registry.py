@@ -16,6 +16,7 @@ from chaos.faults.needs import MEANING
 from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Step
 from harness import plugins
+from harness.config.words import meant
 
 GROUP = "r2cc.faults"
 
@@ -33,7 +34,7 @@ def _loaded() -> plugins.Kinds[type[Fault]]:
 def problem_of(kind: object) -> str:
     """Why there is no such kind."""
     broken = _loaded().problems.get(str(kind))
-    return broken or f"there is no fault {kind}; there are {', '.join(kinds())}"
+    return broken or f"there is no fault {kind}{meant(kind, kinds())}; there are {', '.join(kinds())}"
 
 
 class Unknown(FaultSpec):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from harness.config import documents
-from harness.config.words import shown
+from harness.config.words import meant, shown
 from harness.errors import InputErrors
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _problem(name: str, change: Any, known: Mapping[str, Param]) -> str:
 
 def _words(change: Mapping[str, Any]) -> str:
     if unknown := sorted(set(map(str, change)) - set(KEYS)):
-        return f"unknown key {unknown[0]!r}; known here: {', '.join(KEYS)}"
+        return f"unknown key {unknown[0]!r}{meant(unknown[0], KEYS)}; known here: {', '.join(KEYS)}"
     if change.get("basis", "assumed") not in get_args(Basis):
         return f"basis is one of {', '.join(get_args(Basis))}, not {change['basis']!r}"
     wrong = [key for key in ("unit", "source") if not isinstance(change.get(key, ""), str)]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from harness.config.words import shown
+from harness.config.words import meant, shown
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -29,7 +29,8 @@ def fitted(model: type[M], value: Any, report: Report, place: Place = ()) -> M |
 def words(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
     """What is wrong, without its place."""
     if problem["type"] == "extra_forbidden":
-        return f"unknown key; known here: {', '.join(_known(model, problem['loc'][:-1]))}"
+        known = _known(model, problem["loc"][:-1])
+        return f"unknown key{meant(problem['loc'][-1], known)}; known here: {', '.join(known)}"
     if problem["type"] == "missing":
         return "this is required"
     message = str(problem["msg"]).removeprefix("Value error, ")

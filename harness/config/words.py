@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 MOST_LETTERS = 60
 MOST_SHOWN = 300
@@ -28,6 +29,12 @@ def listed(names: Iterable[object]) -> str:
     every = [str(name) for name in names]
     more = len(every) - MOST_NAMES
     return ", ".join(every[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def meant(name: object, names: Iterable[str]) -> str:
+    """` (did you mean NAME?)`, where one is near."""
+    near = get_close_matches(str(name), list(names), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def in_order(errors: Sequence[str], file: str) -> list[str]:

@@ -258,3 +258,23 @@ def test_every_shipped_file_says_of_which_form_it_is() -> None:
     root = Path(__file__).parents[2]
     files = [*(root / "experiments").rglob("*.yaml"), *(root / "docs" / "examples").glob("*.yaml")]
     assert [str(file) for file in files if "\nschema: 1\n" not in f"\n{file.read_text()}"] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("topology:", "topolgy:", "topolgy: unknown key (did you mean topology?); an experiment has"),
+        ("kind: link_down", "kind: linkdown", "there is no fault linkdown (did you mean link_down?); there are"),
+        ("kind: link_down", "kind: earthquake", "there is no fault earthquake; there are"),
+        ("stall_ms_max:", "stall_max_ms:", "stall_max_ms: unknown key (did you mean stall_ms_max?); known here"),
+    ],
+)
+def test_a_name_that_is_near_is_proposed(old: str, new: str, said: str) -> None:
+    text = """
+        {name: one, topology: {hosts: 2, nics: 2}, workload: {iterations: 5}, arms: {migrate: {expect: holds}},
+         faults: [{id: f0, kind: link_down, host: h1, nic: eth1, at: {iteration: 3}, duration_s: 1.0}],
+         hypothesis: {stall_ms_max: 3.0}}
+    """
+    with pytest.raises(InputErrors) as caught:
+        loads(text.replace(old, new, 1), Path("one.yaml"))
+    assert any(said in error for error in caught.value.errors), caught.value.errors

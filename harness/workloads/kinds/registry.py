@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, SerializeAsAny, ValidationError, WrapValidator, field_validator
 
 from harness import plugins
-from harness.config.words import listed, shown
+from harness.config.words import listed, meant, shown
 from harness.errors import InputErrors
 from harness.workloads.kinds.bench import Bench
 from harness.workloads.kinds.workload import Place, Programs, Workload
@@ -41,7 +41,8 @@ class Unknown(Bench):
     @classmethod
     def _not_there(cls, kind: object) -> object:
         raise ValueError(
-            _loaded().problems.get(str(kind)) or f"there is no workload {kind}; there are {', '.join(kinds())}"
+            _loaded().problems.get(str(kind))
+            or f"there is no workload {kind}{meant(kind, kinds())}; there are {', '.join(kinds())}"
         )
 
 
@@ -94,7 +95,7 @@ def asked(kind: str, given: Mapping[str, Any], common: Mapping[str, Any]) -> Wor
     """What `r2cc run KIND --set NAME=VALUE` asks for. InputErrors with every setting that it does not understand."""
     model = kinds()[kind].outside()
     problems = [
-        f"--set {name}: {kind} has no such setting; it has {listed(model.own())}"
+        f"--set {name}: {kind} has no such setting{meant(name, model.own())}; it has {listed(model.own())}"
         for name in given
         if name not in model.own()
     ]
