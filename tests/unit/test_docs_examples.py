@@ -30,7 +30,7 @@ CHEAP = (
     "fork status",
 )
 """A command with one of these starts nothing, or computes for a second."""
-OWN = {"manifest.xml", "gate.json", "experiments/mine.yaml"}
+OWN = {"manifest.xml", "gate.json", "experiments/mine.yaml", "experiments/my_job.yaml"}
 """Files that a reader has, and a checkout has not."""
 
 
