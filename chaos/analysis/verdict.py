@@ -241,9 +241,10 @@ def reasons(arms: Sequence[Arm]) -> list[str]:
     for arm in arms:
         if arm.as_expected is False:
             found.append(f"{arm.name} was expected to {_verb(arm.expect)} and {arm.verdict}")
+        for reason, runs in _void_for(arm).items():
+            found.append(f"{arm.name}, run{'s' * (len(runs) > 1)} {', '.join(map(str, runs))}: void: {reason}")
         for run in arm.runs:
             place = f"{arm.name}, run {run.run}"
-            found += [f"{place}: void: {reason}" for reason in run.void]
             if arm.as_expected is not True or run.verdict == FAILED:
                 found += [f"{place}: {error}" for error in run.errors]
                 found += [f"{place}: {_sentence(check)}" for check in run.checks if check.outcome != HOLDS]
@@ -251,6 +252,15 @@ def reasons(arms: Sequence[Arm]) -> list[str]:
             found += [f"{arm.name}: {_sentence(check)}" for check in arm.checks if check.outcome != HOLDS]
             found += [f"{arm.name}: {text}" for text in _unlike(arm, stock)]
     return list(dict.fromkeys(found))
+
+
+def _void_for(arm: Arm) -> dict[str, list[int]]:
+    """Which runs are void for the same reason."""
+    found: dict[str, list[int]] = {}
+    for run in arm.runs:
+        for reason in run.void:
+            found.setdefault(reason, []).append(run.run)
+    return found
 
 
 def _unlike(arm: Arm, stock: Sequence[Run]) -> list[str]:

@@ -238,6 +238,13 @@ def test_times_of_each_repeat_or_their_median(slow: int, void: int, each: str, m
             assert [run["verdict"] for run in arm(whole, "migrate")["runs"]] == ["holds"] * 3
 
 
+def test_runs_that_are_void_for_one_reason_are_told_in_one_line() -> None:
+    experiment = literal.loads(REPEATED, literal.Path("x.yaml"))
+    for void, place in ((1, "migrate, run 2"), (3, "migrate, runs 0, 1, 2")):
+        told = [text for text in summary(repeated(void=void), experiment=experiment)["reasons"] if ": void: " in text]
+        assert told == [f"{place}: void: the machine's CPU was 95% busy (limit 85%)"]
+
+
 def test_half_of_the_repeats_asked_for_are_enough() -> None:
     """Six runs where three were asked for: two that count are."""
     experiment = literal.loads(REPEATED, literal.Path("x.yaml"))
