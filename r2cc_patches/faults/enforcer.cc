@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "faults/answers.h"
 #include "faults/build_check.h"
@@ -16,6 +18,18 @@ namespace {
 
 constexpr int64_t kAnswerEveryNs = 100'000'000;
 constexpr useconds_t kPastFilterUs = 200;  // a packet that was past the filter when it was set has arrived
+
+std::string notSilent(int error) {
+  return std::string("the kernel refuses the filter without which nothing is silent (") + std::strerror(error) +
+         "): it may want CAP_NET_ADMIN";
+}
+
+/// Before such a rule is in force: who reads that it is counts on it.
+void checkSilent(const std::vector<Rule>& rules) {
+  const auto silent = [](const Rule& rule) { return rule.action == Action::Silent; };
+  if (std::none_of(rules.begin(), rules.end(), silent)) return;
+  if (const int error = deafenError(); error != 0) throw BadRules(notSilent(error));
+}
 
 }  // namespace
 
@@ -80,20 +94,25 @@ void Enforcer::sayWhatIsInForce() {
 void Enforcer::load(const std::string& name, const Stamp& stamp) {
   File& file = files_[name];
   file.stamp = stamp;
+  file.path = folder_.pathOf(name);
   file.answers = std::make_shared<const Answers>(folder_.answers(name));
   try {
     Rules rules = parse(folder_.read(name));
     checkDevices(rules.verbs);
+    checkSilent(rules.sockets);
     if (const std::string why = otherBuildHere(); !why.empty()) throw BadRules(why);
     for (Rule& rule : rules.sockets) file.rules.emplace_back().rule = std::move(rule);
     for (VerbsRule& rule : rules.verbs)
       file.verbs.push_back({std::make_shared<ActiveRule>(std::move(rule), file.answers), {}});
     file.unsaid = true;
   } catch (const BadRules& error) {
-    const std::string line = "r2cc faults: " + folder_.pathOf(name) + " is refused: " + error.what() + "\n";
-    std::fputs(line.c_str(), stderr);
-    file.answers->say("refused " + std::to_string(getpid()) + " " + error.what() + "\n");
+    refuse(file, error.what());
   }
+}
+
+void Enforcer::refuse(const File& file, const std::string& why) {
+  std::fputs(("r2cc faults: " + file.path + " is refused: " + why + "\n").c_str(), stderr);
+  file.answers->say("refused " + std::to_string(getpid()) + " " + why + "\n");
 }
 
 void Enforcer::undo(File& file) {
@@ -154,7 +173,7 @@ void Enforcer::strike(int fd, uint64_t cookie, const Ends& ends) {
       if (isClosing(cookie) && one.closing.count(cookie) == 0) continue;  // it is another rule's until that is over
       if (spent || !one.rule.matches(ends)) continue;
       const Fd socket = heldOpen(fd);
-      if (cookieOf(socket.get()) != cookie || !apply(socket.get(), cookie, *file.answers, one)) return;
+      if (cookieOf(socket.get()) != cookie || !apply(socket.get(), cookie, file, one)) return;
       one.hits++;
       one.hitNs = monotonicNs();
       return;
@@ -169,19 +188,27 @@ void Enforcer::close(int fd, uint64_t cookie, const Ends& door) {
       const bool whole = one.rule.action == Action::Silent && !one.rule.peer && one.rule.times == 0;
       if (!whole || !one.rule.matches(door)) continue;
       const Fd socket = heldOpen(fd);
-      if (cookieOf(socket.get()) == cookie && deafen(socket.get())) one.held[cookie] = 0;
+      if (cookieOf(socket.get()) == cookie && silence(socket.get(), file, one)) one.held[cookie] = 0;
       return;
     }
   }
 }
 
-bool Enforcer::apply(int fd, uint64_t cookie, const Answers& answers, InForce& one) {
+/// Where this one socket is refused, or the process has lost a capability. The next look tries again, and says nothing.
+bool Enforcer::silence(int fd, const File& file, InForce& one) {
+  if (deafen(fd)) return true;
+  if (!one.refused) refuse(file, notSilent(errno));
+  one.refused = true;
+  return false;
+}
+
+bool Enforcer::apply(int fd, uint64_t cookie, const File& file, InForce& one) {
   std::optional<uint64_t> pacing = 0;
   switch (one.rule.action) {
     case Action::Reset:
-      return resetOnceRead(fd, cookie, answers, one);
+      return resetOnceRead(fd, cookie, *file.answers, one);
     case Action::Silent:
-      if (!deafen(fd)) return false;
+      if (!silence(fd, file, one)) return false;
       break;
     case Action::Slow:
       pacing = pace(fd, one.rule.rateBytesPerS);
@@ -196,13 +223,18 @@ bool Enforcer::apply(int fd, uint64_t cookie, const Answers& answers, InForce& o
 
 /// What has arrived stays readable when a network resets a connection, and our call would throw it away. So nothing
 /// more is let in, and what is there is left to its reader first. Looked at twice: a packet may be on its way past the
-/// filter. The first is answered before it strikes: the program may end by it.
+/// filter. The first is answered before it strikes: the program may end by it. Where the kernel refuses the filter, a
+/// moment in which nothing is unread has to do: what arrives between our look and the reset is lost.
 bool Enforcer::resetOnceRead(int fd, uint64_t cookie, const Answers& answers, InForce& one) {
-  const bool first = one.closing.insert(cookie).second;
-  if (first && !deafen(fd)) one.closing.erase(cookie);
-  if (first || hasUnread(fd)) return false;
-  one.closing.erase(cookie);
+  const bool deaf = one.closing.count(cookie) != 0;
+  if (!deaf && deafen(fd)) {
+    one.closing.insert(cookie);
+    return false;
+  }
+  if (hasUnread(fd)) return false;
   if (one.answered.hits == 0) answers.hit(one.rule.nic, ++one.answered.hits, monotonicNs());
+  if (!deaf && hasUnread(fd)) return false;  // it came while we answered: answer() takes that back
+  one.closing.erase(cookie);
   return reset(fd);
 }
 

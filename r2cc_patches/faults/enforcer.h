@@ -42,6 +42,7 @@ class Enforcer {
     Answered answered;
     std::unordered_map<uint64_t, uint64_t> held;  // cookies of broken connections, and their pacing before
     std::unordered_set<uint64_t> closing;         // of those that are reset once what has arrived is read
+    bool refused = false;                         // that the kernel would not is said
   };
   struct VerbsInForce {
     std::shared_ptr<ActiveRule> active;
@@ -49,6 +50,7 @@ class Enforcer {
   };
   struct File {
     Stamp stamp;
+    std::string path;
     std::vector<InForce> rules;
     std::vector<VerbsInForce> verbs;
     std::shared_ptr<const Answers> answers;
@@ -57,6 +59,7 @@ class Enforcer {
 
   void checkDevices(const std::vector<VerbsRule>& rules) const;
   void load(const std::string& name, const Stamp& stamp);
+  static void refuse(const File& file, const std::string& why);
   void undo(File& file);
   void hearEarly(const std::unordered_map<uint64_t, int>& open);
   void silenceNew();
@@ -65,7 +68,8 @@ class Enforcer {
   void strikeAll();
   void strike(int fd, uint64_t cookie, const Ends& ends);
   void close(int fd, uint64_t cookie, const Ends& door);
-  bool apply(int fd, uint64_t cookie, const Answers& answers, InForce& one);
+  bool apply(int fd, uint64_t cookie, const File& file, InForce& one);
+  static bool silence(int fd, const File& file, InForce& one);
   static bool resetOnceRead(int fd, uint64_t cookie, const Answers& answers, InForce& one);
   void forget(const std::unordered_set<uint64_t>& open);
   bool isHeld(uint64_t cookie) const;

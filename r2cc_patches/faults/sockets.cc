@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -130,6 +131,11 @@ bool deafen(int fd) {
   sock_filter drop = {BPF_RET | BPF_K, 0, 0, 0};
   const sock_fprog program = {1, &drop};
   return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0;
+}
+
+int deafenError() {
+  const Fd tried(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return !tried.valid() || deafen(tried.get()) ? 0 : errno;
 }
 
 void hear(int fd) {

@@ -37,9 +37,13 @@ bool hasUnread(int fd);
 /// leave to be read. False: the kernel would not.
 bool reset(int fd);
 
-/// Nothing that comes is taken any more, acknowledgements included.
+/// Nothing that comes is taken any more, acknowledgements included. False, with errno: the kernel would not. Linux has
+/// wanted CAP_NET_ADMIN for that since 5d39580f68e6 (2026), in the user namespace of the socket's network namespace.
 bool deafen(int fd);
 void hear(int fd);
+
+/// Why the kernel lets this process deafen no connection, as errno; 0: it does. Tried on a socket without a connection.
+int deafenError();
 
 /// At most so many bytes a second leave. The rate before; nothing, where the kernel would not.
 std::optional<uint64_t> pace(int fd, uint64_t bytesPerS);

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -250,6 +252,97 @@ def test_a_library_of_another_build_is_refused_in_a_line(net: NetBuild, tmp_path
     why = f"libr2cc_faults.so is of build {net.build_id}, {other} of build b0"
     assert why in (rules / "f0.hits").read_text()
     assert done.stderr == f"r2cc faults: {rules}/f0 is refused: {why}\n"
+
+
+NOBODY = 65534
+ALONE = """
+import json, os, socket, struct, sys, time
+file, action = sys.argv[1:]
+def pair():
+    door = socket.create_server(("127.0.0.1", 0))
+    mine = socket.create_connection(door.getsockname(), 30, ("127.0.0.2", 0))
+    theirs = door.accept()[0]; theirs.settimeout(30)
+    return mine, theirs
+def seen(link):
+    try:
+        return link.recv(1).decode()
+    except OSError as error:
+        return type(error).__name__
+def filtered(link):
+    import ctypes
+    keep = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0xffffffff))
+    try:
+        link.setsockopt(socket.SOL_SOCKET, 26, struct.pack("H6xP", 1, ctypes.addressof(keep)))
+    except PermissionError:
+        return False
+    return True
+first = pair()
+allowed = filtered(socket.socket())
+with open(file + ".", "w") as rules:
+    rules.write(f"r2cc-faults 1\\nsocket 127.0.0.2 {action}\\nend\\n")
+os.rename(file + ".", file)
+until = time.monotonic() + 30
+def answers():
+    try:
+        return open(file + ".hits").read()
+    except FileNotFoundError:
+        return ""
+while not {"hit", "refused"} & set(answers().split()) and time.monotonic() < until:
+    time.sleep(0.01)
+time.sleep(0.1)
+links = [*first, *pair()] if action == "reset" else []
+print(json.dumps({"allowed": allowed, "seen": [seen(link) for link in links], "answers": answers()}))
+"""
+
+
+def alone(net: NetBuild, action: str) -> tuple[dict[str, Any], str]:
+    """What an ordinary user of this machine gets, in no namespace of the lab's; and stderr."""
+    who: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    with TemporaryDirectory(dir="/tmp") as made:
+        here = Path(made)
+        here.chmod(0o755)
+        library, rules = here / net.faults.name, here / "rules"
+        shutil.copy(net.faults, library)
+        rules.mkdir()
+        if who:
+            os.chown(rules, NOBODY, NOBODY)
+        python = next((name for name in (sys.executable, "/usr/bin/python3") if runs(name, here, who)), None)
+        if python is None:
+            pytest.skip("no Python that an ordinary user may run")
+        done = subprocess.run(
+            [python, "-ISc", ALONE, str(rules / "f0"), action], cwd=here, capture_output=True, text=True, timeout=120,
+            env={"LD_PRELOAD": str(library), ENVIRONMENT: str(rules)}, check=False, **who,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def runs(python: str, here: Path, who: dict[str, Any]) -> bool:
+    try:
+        return subprocess.run([python, "-ISc", ""], cwd=here, capture_output=True, check=False, **who).returncode == 0
+    except OSError:
+        return False
+
+
+def test_an_ordinary_user_resets_connections_whatever_the_kernel_refuses(net: NetBuild) -> None:
+    said, stderr = alone(net, "reset")
+    assert said["seen"] == ["ConnectionResetError"] * 4, said
+    assert "hit" in said["answers"].split()
+    assert "refused" not in said["answers"]
+    assert stderr == ""
+
+
+def test_silence_that_the_kernel_refuses_to_an_ordinary_user_is_told_once(net: NetBuild) -> None:
+    said, stderr = alone(net, "silent")
+    lines = [line.split()[0] for line in said["answers"].splitlines()]
+    if said["allowed"]:
+        assert lines == ["seen", "hit"]
+        assert stderr == ""
+    else:
+        assert lines == ["refused"]
+        assert "the kernel refuses the filter" in said["answers"]
+        assert stderr.count("\n") == 1
+        assert "f0 is refused: the kernel refuses the filter" in stderr
 
 
 def experiment(fault: dict[str, Any], arms: dict[str, str], **hypothesis: Any) -> dict[str, Any]:

@@ -181,6 +181,42 @@ TEST(a_silent_connection_takes_nothing_and_goes_on_when_it_is_over) {
   CHECK(Pair::readable(pair.mine.get(), kLongMs));  // TCP sends it again
 }
 
+/// As where the kernel lets only the privileged filter TCP, but for root, too.
+void refuseFilters(int fd) {
+  const int yes = 1;
+  CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &yes, sizeof(yes)), 0);
+  CHECK(!deafen(fd));
+}
+
+TEST(a_reset_does_without_the_filter_that_the_kernel_refuses) {
+  Rig rig;
+  const Pair pair;
+  refuseFilters(pair.mine.get());
+  CHECK_EQ(send(pair.theirs.get(), "a", 1, 0), 1);
+  CHECK(Pair::readable(pair.mine.get(), kLongMs));
+  rig.rule("127.0.0.2 reset times=1");
+  for (int n = 0; n < 5; n++) CHECK(rig.enforcer.look());
+  CHECK(!has(rig.answers(), rig.hit(1)));
+  CHECK_EQ(errorOf(pair.mine.get()), 0);  // what has arrived is read first
+  CHECK(rig.enforcer.look());
+  CHECK_EQ(errorOf(pair.mine.get()), ECONNRESET);
+  CHECK(Pair::readable(pair.theirs.get(), kLongMs));
+  CHECK_EQ(errorOf(pair.theirs.get()), ECONNRESET);
+  CHECK(has(rig.answers(), rig.hit(1)) && !has(rig.answers(), "refused"));
+}
+
+TEST(silence_that_the_kernel_refuses_is_told_once) {
+  Rig rig;
+  const Pair pair;
+  refuseFilters(pair.mine.get());
+  rig.rule("127.0.0.2 silent");
+  for (int n = 0; n < 5; n++) CHECK(rig.enforcer.look());
+  const std::string answers = rig.answers(), line = "refused " + std::to_string(getpid()) + " the kernel refuses ";
+  CHECK(has(answers, line) && !has(answers, "hit"));
+  CHECK_EQ(answers.find(line), answers.rfind(line));
+  CHECK(has(answers, std::strerror(EPERM)));
+}
+
 TEST(nobody_gets_through_a_silent_door_until_it_is_over) {
   Rig rig;
   const Fd door = doorOn(kNic);
