@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -60,6 +61,13 @@ int errorOf(int fd) {
   return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
+/// Newer kernels want CAP_NET_ADMIN for a filter on TCP.
+bool mayFilter() {
+  const int error = deafenError();
+  if (error != 0) std::fprintf(stderr, "skipped: no filter on TCP: %s\n", std::strerror(error));
+  return error == 0;
+}
+
 int unacknowledged(int fd) {
   int bytes = 0;
   CHECK_EQ(ioctl(fd, SIOCOUTQ, &bytes), 0);
@@ -110,6 +118,7 @@ TEST(a_reset_is_answered_though_the_program_ends_by_it) {
 }
 
 TEST(what_has_arrived_is_read_before_a_reset) {
+  if (!mayFilter()) return;
   Rig rig;
   const Pair pair;
   CHECK_EQ(send(pair.theirs.get(), "0123456789", 10, 0), 10);
@@ -168,6 +177,7 @@ TEST(only_so_many_connections_are_reset) {
 }
 
 TEST(a_silent_connection_takes_nothing_and_goes_on_when_it_is_over) {
+  if (!mayFilter()) return;
   Rig rig;
   const Pair pair;
   rig.rule("127.0.0.2 silent");
@@ -218,6 +228,7 @@ TEST(silence_that_the_kernel_refuses_is_told_once) {
 }
 
 TEST(nobody_gets_through_a_silent_door_until_it_is_over) {
+  if (!mayFilter()) return;
   Rig rig;
   const Fd door = doorOn(kNic);
   rig.rule("127.0.0.2 silent");
@@ -233,6 +244,7 @@ TEST(nobody_gets_through_a_silent_door_until_it_is_over) {
 }
 
 TEST(a_new_connection_from_a_silent_nic_is_not_made_until_it_is_over) {
+  if (!mayFilter()) return;
   Rig rig;
   const Fd door = doorOn(kOther);
   const sockaddr_in there = named(door.get());
