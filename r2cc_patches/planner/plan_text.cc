@@ -149,7 +149,8 @@ Request request(const Json& json) {
   if (const Json* planes = json.find("planes"))
     out.planes = static_cast<int>(planes->integer("planes", 0, kMostPlanes));
   if (const Json* schedule = json.find("schedule")) out.schedule = valueOf(kSchedules, *schedule, "schedule");
-  if (out.schedule == Schedule::Direct) throw PlanError("schedule: direct is what plans of alltoall say, and no choice");
+  if (out.schedule == Schedule::Direct)
+    throw PlanError("schedule: direct is what plans of alltoall say, and no choice");
   if (const Json* nccl = json.find("nccl")) out.nccl = machineFrom(*nccl);
   if (out.nccl) {
     size_t nics = kFewestNcclChannels;
