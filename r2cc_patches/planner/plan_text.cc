@@ -150,7 +150,7 @@ Request request(const Json& json) {
     out.planes = static_cast<int>(planes->integer("planes", 0, kMostPlanes));
   if (const Json* schedule = json.find("schedule")) out.schedule = valueOf(kSchedules, *schedule, "schedule");
   if (out.schedule == Schedule::Direct)
-    throw PlanError("schedule: direct is what plans of alltoall say, and no choice");
+    throw PlanError("there is no schedule \"direct\" to ask for", "leave it out: an alltoall has no other");
   if (const Json* nccl = json.find("nccl")) out.nccl = machineFrom(*nccl);
   if (out.nccl) {
     size_t nics = kFewestNcclChannels;

@@ -237,7 +237,7 @@ def test_the_examples_are_a_request_and_its_plan() -> None:
         ({"bytes": -1}, "bytes"),
         ({"op": "allswap"}, "there is no op allswap"),
         ({"schedule": "best"}, 'no schedule "best"'),
-        ({"schedule": "direct"}, "direct is what plans of alltoall say"),
+        ({"schedule": "direct"}, 'no schedule "direct" to ask for'),
         ({"channels": -1}, "channels"),
         ({"cost": {"hop_us": -1}}, "cost.hop_us must be from 0"),
         ({"datatype": "float12"}, "there is no datatype float12"),
