@@ -96,7 +96,7 @@ overrides:
         ("t.yaml:12: ", "duplicate override for h1 eth0"),
         ("t.yaml:15: ", "duplicate key 'rate_gbit'"),
         ("t.yaml:16: ", "overrides.3.nic: this is required"),
-        ("t.yaml:16: ", "overrides.3.rate: unknown key; known here: host, nic, rate_gbit"),
+        ("t.yaml:16: ", "overrides.3.rate: unknown key (did you mean rate_gbit?); known here: host, nic, rate_gbit"),
         ("t.yaml:16: ", "overrides.3.rate_gbit: this is required"),
     ]
     assert errors == [line + message for line, message in expected]
