@@ -106,8 +106,9 @@ class Net:
         return self.asker.stdout.readline() == b"echo\n"
 
     def fault(self, kind: str, words: str) -> Fault:
+        net = "ib" if kinds()[kind].rdma_only else "socket"
         text = (
-            f"name: one\ntopology: {{hosts: 2, nics: 2}}\nworkload: {{iterations: 1}}\nfaults:\n"
+            f"name: one\ntopology: {{hosts: 2, nics: 2}}\nworkload: {{net: {net}, iterations: 1}}\nfaults:\n"
             f"  - {{id: f, kind: {kind}, at: {{time_s: 0.0}}, {words}}}\narms: {{migrate: {{expect: any}}}}\n"
         )
         (planned,) = planned_faults(loads(text, Path("one.yaml")), self.nics)

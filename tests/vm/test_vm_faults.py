@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.vm, pytest.mark.build, pytest.mark.slow]
 TIMELINE = """
 name: one
 topology: {hosts: 2, nics: 2}
-workload: {iterations: 1}
+workload: {net: ib, iterations: 1}
 faults:
   - {id: f, kind: %s, host: h0, nic: eth1, at: {time_s: 0.0}, duration_s: 1.0, %s}
 arms: {migrate: {expect: any}}

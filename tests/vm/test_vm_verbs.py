@@ -40,7 +40,7 @@ LIMIT_S = 120.0
 TIMELINE = """
 name: one
 topology: {hosts: 2, nics: 2}
-workload: {iterations: 1}
+workload: {net: ib, iterations: 1}
 faults:
   - {id: %s, kind: %s, host: h0, nic: eth0, at: {time_s: 0.0}, duration_s: 1.0, %s}
 arms: {migrate: {expect: any}}
