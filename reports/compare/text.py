@@ -10,7 +10,7 @@ from reports.compare.model import Comparison
 from reports.compare.row import Row
 from reports.compare.traffic import NicRow, sentences
 
-NIC_HEADER = ("arm", "NIC", "sent before", "share", "sent after", "share", "change of the share")
+NIC_HEADER = ("arm", "NIC", "sent before", "share before", "sent after", "share after", "change of the share")
 MOST_NICS = 16
 """NICs of an arm that are shown to people, those that changed most; CSV and JSON have all."""
 HEADER = ("arm", "figure", "size", "before", "after", "change", "95 %", "of bound", "runs", "outcome")

@@ -29,7 +29,19 @@ def side_by_side(arms: Sequence[Arm]) -> list[Row]:
 def checks(arms: Sequence[Arm]) -> list[Row]:
     """Every check by name, the worst outcome of all repeats of an arm."""
     found = dict.fromkeys(c.name for a in arms for c in _checks_of(a))
-    return [Row(*names.check(name), [_check_cell(a, name) for a in arms]) for name in found]
+    return [Row(*_titled(arms, name), [_check_cell(a, name) for a in arms]) for name in found]
+
+
+def _titled(arms: Sequence[Arm], name: str) -> tuple[str, str]:
+    """A check's name and explanation. A time of a fault is one of several repeats: which one is said."""
+    title, text = names.check(name)
+    each = max(sum(c.name == name for r in counted(a) for c in r.checks) for a in arms)
+    whole = [c for a in arms for c in a.checks if c.name == name]
+    of_faults = "(" in name and all(c.unit == "ms" for a in arms for c in _checks_of(a) if c.name == name)
+    if not of_faults or max(len(counted(a)) for a in arms) < 2:
+        return title, text
+    which = "worst or median" if whole and each else "median" if whole else f"worst of {each}"
+    return f"{title}, {which}", text
 
 
 def _expect(arm: Arm) -> str:
@@ -74,36 +86,37 @@ def _fault_rows(arms: Sequence[Arm], ident: str) -> list[Row]:
     first = next(f for per_arm in faults for f in per_arm)
     where = f"{names.fault(first.kind)} on {first.host} {first.nic}"
     repeats = max(len(per_arm) for per_arm in faults)
-    worst = f", worst of {repeats} repeats" if repeats > 1 else ""
+    several = f" ({ident})" if len(_fault_ids(arms)) > 1 else ""
+    worst = f", worst of {repeats}" if repeats > 1 else ""
 
     def row(name: str, text: str, cell: Callable[[Arm, Sequence[FaultFigures]], Cell]) -> Row:
-        return Row(name, text, [cell(a, f) for a, f in zip(arms, faults, strict=True)])
+        return Row(f"{name}{several}{worst}", text, [cell(a, f) for a, f in zip(arms, faults, strict=True)])
 
     return [
-        row("Stall", f"longest time without new data: {where}{worst}", _stall),
+        row("Stall", f"longest time without new data: {where}", _stall),
         row(
             "Failover iteration",
-            f"the iteration that the fault hit{worst}",
+            "the iteration that the fault hit",
             lambda a, f: _against(a, f, "iteration_ms", "iteration_bound_ms"),
         ),
         row(
             "Longest iteration",
-            f"from the onset until the fault was over, and a second more{worst}",
+            "from the onset until the fault was over, and a second more",
             lambda a, f: _time(a, _worst(f, "longest_ms")),
         ),
         row(
             "While degraded",
-            f"median of whole iterations during the fault{worst}",
+            "median of whole iterations during the fault",
             lambda a, f: _against(a, f, "degraded_ms", "degraded_bound_ms"),
         ),
         row(
             "After the fault",
-            f"median after the revert{worst}",
+            "median after the revert",
             lambda a, f: _time(a, _worst(f, "after_ms")),
         ),
         row(
             "Time to return",
-            f"from the revert to full bandwidth{worst}",
+            "from the revert to full bandwidth",
             lambda a, f: _time(a, _worst(f, "return_ms")),
         ),
     ]

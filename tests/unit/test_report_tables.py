@@ -11,6 +11,7 @@ from chaos.analysis import void
 from chaos.analysis.rundata import RunData
 from harness.sites.inventory import parse
 from harness.units import over
+from reports.compare.text import NIC_HEADER
 from reports.words import cells, tables
 
 Json = dict[str, Any]
@@ -35,7 +36,7 @@ def _cells(*repeats: Json) -> tuple[cells.Cell, cells.Cell]:
         "runs": list(repeats),
         "checks": [],
     }
-    side = next(row for row in tables.side_by_side(arms(arm)) if row.name == "Stall")
+    side = next(row for row in tables.side_by_side(arms(arm)) if row.name.startswith("Stall"))
     (check,) = tables.checks(arms(arm))
     return side.cells[0], check.cells[0]
 
@@ -56,6 +57,32 @@ def test_both_tables_have_the_same_stall(repeats: list[tuple[float | None, str, 
     for cell in _cells(*made):
         assert (cell.text, cell.note, cell.state) == (text, cell.note, state)
     assert _cells(*made)[1].note == "limit 12 ms"
+
+
+@pytest.mark.parametrize(
+    ("repeats", "medians", "side", "check"),
+    [
+        (1, 0, "Stall", "Stall (f0)"),
+        (1, 1, "Stall", "Stall (f0)"),
+        (3, 0, "Stall, worst of 3", "Stall (f0), worst of 3"),
+        (3, 1, "Stall, worst of 3", "Stall (f0), median"),
+    ],
+)
+def test_a_row_says_which_of_the_repeats_it_shows(repeats: int, medians: int, side: str, check: str) -> None:
+    made = [_repeat(n, 4.0 + n, outcome="holds") for n in range(repeats)]
+    judged = made[0]["checks"] * medians
+    if medians:
+        made = [{**repeat, "checks": []} for repeat in made]
+    found = arms({"runs": made, "checks": judged})
+    assert side in [row.name for row in tables.side_by_side(found)]
+    assert [row.name for row in tables.checks(found)] == [check]
+
+
+def test_no_two_rows_of_a_table_have_one_name() -> None:
+    faults = [{"id": name, "kind": "link_down", "host": "h0", "nic": name} for name in ("eth0", "eth1")]
+    rows = [row.name for row in tables.side_by_side(arms({"runs": [{"run": 0, "faults": faults}]}))]
+    assert "Stall (eth1)" in rows and len(set(rows)) == len(rows)
+    assert len(set(NIC_HEADER)) == len(NIC_HEADER)
 
 
 def test_times_are_of_repeats_that_are_not_void() -> None:
