@@ -10,6 +10,7 @@ import click
 from harness.commands.options import FilePath, arms_option, json_option, quiet_option
 from harness.files.writing import check_writable, write_whole
 from harness.schemas import dumped
+from harness.units import nth
 from reports.commands.runs import store_option
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def turns(
 
     def told(turn: work.Turn, name: str) -> None:
         if not quiet:
-            click.echo(f"{turn.side:<6} {turn.number + 1}/{times}  {name}", err=True)
+            click.echo(f"{turn.side:<6} {nth('turn', turn.number, times)}  {name}", err=True)
 
     made = work.run_all(plan, told)
     with opened(store) as found:

@@ -1,4 +1,4 @@
-"""Sizes as people write them."""
+"""Sizes and numbers as people write and read them."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def over(value: float, limit: float, show: Callable[[float, int], str], digits: 
     every = range(digits, digits + MOST_MORE_DIGITS)
     told = (each for each in every if value <= limit or show(value, each) != show(limit, each))
     return show(value, next(told, every[-1]))
+
+
+def nth(what: str, number: int, of: int | None) -> str:
+    """`run 1 of 0 to 3`: counted from 0, as in journals, verdicts and names of files. The only one, or one of nobody
+    knows how many, is just `run 0`."""
+    return f"{what} {number}" if of is None or of < 2 else f"{what} {number} of 0 to {of - 1}"
 
 
 def show_bytes(count: float) -> str:

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 from chaos.faults.spec import FaultSpec
 from chaos.record.grid import Grid, view
 from chaos.record.journal import now_ns
+from harness.units import nth
 from harness.workloads.kinds.workload import UNKNOWN
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Live(Plain):
         self._lock = threading.Lock()
         self._times: list[float] = []
         self._title = self._moving = "starting"
-        self._of = ""
+        self._iterations: int | None = None
 
     def __enter__(self) -> Self:
         from rich.live import Live as RichLive
@@ -113,14 +114,14 @@ class Live(Plain):
 
     def run_started(self, arm: str, run: int, runs: int, iterations: int) -> None:
         self._arm, self._times = arm, []
-        self._of = "" if iterations >= UNKNOWN else f"/{iterations}"
-        self._title = self._moving = f"{arm}, run {run + 1} of {runs}"
+        self._iterations = None if iterations >= UNKNOWN else iterations
+        self._title = self._moving = f"{arm}, {nth('run', run, runs)}"
         self.note(begun(run, runs, iterations))
 
     def iteration(self, index: int, took_ms: float) -> None:
         self._times.append(took_ms)
         bars = bars_of(self._times[-self.SHOWN :], self.BARS)
-        self._moving = f"{self._title}  iteration {index + 1}{self._of}  {took_ms:7.1f} ms  {bars}"
+        self._moving = f"{self._title}  {nth('iteration', index, self._iterations)}  {took_ms:7.1f} ms  {bars}"
 
     def note(self, message: str) -> None:
         from rich.markup import escape
@@ -131,7 +132,7 @@ class Live(Plain):
 
 def begun(run: int, runs: int, iterations: int) -> str:
     """Of a program that is not ours nobody knows how many iterations it has."""
-    return f"run {run + 1} of {runs}" + ("" if iterations >= UNKNOWN else f", {iterations} iterations")
+    return nth("run", run, runs) + ("" if iterations >= UNKNOWN else f", {iterations} iterations")
 
 
 def bars_of(values: list[float], bars: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from harness.units import nth
 from reports.formats import view
 from reports.reading.rundir import RunDir
 from reports.words import bytes_table, names, units
@@ -95,5 +96,5 @@ def _environment() -> Environment:
         verdict=names.verdict,
     )
     env.filters["svg"] = Markup  # our own SVG; every text in it was escaped by reports.charts.svg
-    env.globals.update(peak_gbit=bytes_table.peak_gbit)
+    env.globals.update(peak_gbit=bytes_table.peak_gbit, nth=nth)
     return env

@@ -218,7 +218,7 @@ def _missing(traces: list[Trace]) -> list[str]:
     if not traces:
         return ["journal.jsonl holds no run: nothing was measured."]
     return [
-        f"Arm {t.arm}, repeat {t.run + 1} did not end: the journal stops after {len(t.iterations)} iteration(s)."
+        f"Arm {t.arm}, run {t.run} did not end: the journal stops after {len(t.iterations)} iteration(s)."
         for t in traces
         if not t.ended
     ]

@@ -7,7 +7,10 @@ import os
 import pty
 import threading
 
+import pytest
+
 from chaos.record.live import Display, Live, Plain, bars_of, display
+from harness.units import nth
 
 
 def test_the_display_fits_where_the_output_goes() -> None:
@@ -41,9 +44,9 @@ def test_a_terminal_gets_one_moving_line_with_notes_above_it() -> None:
     reader.join(60)
     os.close(ours)
     text = shown.decode()
-    assert "run 1 of 2, 10 iterations" in text
+    assert "run 0 of 0 to 1, 10 iterations" in text
     assert "link_down on h1 eth2: [active]" in text, "a message is text, not markup"
-    assert "iteration 2/10    400.0 ms  ▄█" in text
+    assert "iteration 1 of 0 to 9    400.0 ms  ▄█" in text
 
 
 def test_plain_lines_have_a_time_and_the_arm() -> None:
@@ -52,8 +55,16 @@ def test_plain_lines_have_a_time_and_the_arm() -> None:
         plain.run_started("stock", 1, 2, 40)
         plain.iteration(3, 211.04)
     first, second = out.getvalue().splitlines()
-    assert first.endswith("s] stock     run 2 of 2, 40 iterations")
+    assert first.endswith("s] stock     run 1 of 0 to 1, 40 iterations")
     assert second.endswith("s] stock     iteration   3      211.0 ms")
+
+
+@pytest.mark.parametrize(
+    ("number", "of", "text"),
+    [(0, 1, "run 0"), (7, None, "run 7"), (0, 2, "run 0 of 0 to 1"), (3, 4, "run 3 of 0 to 3")],
+)
+def test_numbers_are_those_of_files_and_verdicts(number: int, of: int | None, text: str) -> None:
+    assert nth("run", number, of) == text
 
 
 def test_bars() -> None:

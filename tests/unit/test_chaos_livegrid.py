@@ -169,7 +169,7 @@ def test_a_terminal_gets_the_grid_below_the_moving_line(monkeypatch: pytest.Monk
         live.line(fault(1, "active"))
         live.iteration(0, 200.0)
     text = out.getvalue()
-    assert "iteration 1/10" in text and "link_down" in text and "rail 0" in text
+    assert "iteration 0 of 0 to 9" in text and "link_down" in text and "rail 0" in text
 
 
 def test_without_a_terminal_each_change_is_one_line_with_its_time() -> None:
@@ -187,7 +187,7 @@ def test_without_a_terminal_each_change_is_one_line_with_its_time() -> None:
         ]:
             plain.line(each)
     words = [row.partition("] ")[2] for row in out.getvalue().splitlines()]
-    assert words == ["stock     run 1 of 1, 10 iterations", "stock     h1 eth1: no carrier", "stock     h1 eth1: down"]
+    assert words == ["stock     run 0, 10 iterations", "stock     h1 eth1: no carrier", "stock     h1 eth1: down"]
     assert all(row.startswith("[") and " s] " in row for row in out.getvalue().splitlines())
 
 

@@ -80,6 +80,17 @@ def test_a_side_that_cannot_run_is_named(tmp_path: Path) -> None:
         program(tmp_path)
 
 
+def test_progress_has_the_numbers_that_errors_have(tmp_path: Path) -> None:
+    (tmp_path / "ci.yaml").write_text(POLICY)
+    (tmp_path / "x.yaml").write_text("")
+    sides = ["--before", str(_stub(tmp_path, "main", "10")), "--after", str(_stub(tmp_path, "same", "10"))]
+    words = ["turns", str(tmp_path / "x.yaml"), *sides, "--times", "2", "--policy", str(tmp_path / "ci.yaml")]
+    said = CliRunner().invoke(ci, [*words, "--store", str(tmp_path / "runs")], standalone_mode=False).stderr
+    assert [" ".join(line.split()[:-1]) for line in said.splitlines()] == [
+        "before turn 0 of 0 to 1", "after turn 0 of 0 to 1", "after turn 1 of 0 to 1", "before turn 1 of 0 to 1",
+    ]  # fmt: skip
+
+
 def test_a_mistake_of_r2cc_is_not_run_again(tmp_path: Path) -> None:
     broken = _stub(tmp_path, "broken", "1", body="echo internal error >&2; exit 70")
     with pytest.raises(InternalError, match=r"after, turn 0: exit code 70\n  \| internal error") as caught:

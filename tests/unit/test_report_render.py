@@ -166,7 +166,7 @@ def test_half_a_journal_renders_and_says_so(tmp_path: Path) -> None:
     for said in (
         "summary.json is missing",
         "could not be read",
-        "Arm migrate, repeat 1 did not end",
+        "Arm migrate, run 0 did not end",
         "could not be carried out",
     ):
         assert said in text
@@ -247,7 +247,7 @@ def test_a_run_without_a_fault_has_nothing_to_compare(tmp_path: Path) -> None:
 
 def test_repeats_show_the_worst_and_say_how_many(tmp_path: Path) -> None:
     run = rundir.load(synthetic_run.make(tmp_path, Options(repeats=2, iterations=20)))
-    assert "worst of 2 repeats" in shown(run)
+    assert "Stall, worst of 2" in shown(run) and "run 0 of 0 to 1" in shown(run)
     assert [trace.arm for trace in view.shown_traces(run)] == ["stock", "migrate"]
 
 
