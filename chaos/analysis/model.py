@@ -111,6 +111,8 @@ class Run:
     """false: a program that is not ours ran, and R2CC's library said nothing: it may not have been in the path"""
     results: dict[str, str] = hidden(dict)
     """What each iteration of each rank came to, where the workload says so: `rank/index` -> text. Not in the file."""
+    cut: bool = hidden(bool)
+    """It was interrupted, or its controller was killed: what it has of figures says nothing. Not in the file."""
 
     def metric(self, name: str) -> float | None:
         """The value of that name; None where there is none, or it could not be measured."""

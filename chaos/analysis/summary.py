@@ -86,7 +86,7 @@ def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> 
     if blind:
         errors.append("the loss was never a number: results say nothing, and are not compared")
     judged = verdict.run_verdict(checks, why)
-    return replace(figures, run=run, checks=checks, errors=errors, verdict=judged)
+    return replace(figures, run=run, checks=checks, errors=errors, verdict=judged, cut=was_cut(lines))
 
 
 def results_of(lines: list[Line]) -> dict[str, str]:
@@ -102,6 +102,11 @@ def without_loss(lines: list[Line]) -> bool:
     happened: each bit is that of "not a number". (Single steps are skipped by training in 16 bits.)"""
     losses = [line["loss"] for line in lines if line["event"] == "iteration" and "loss" in line]
     return bool(losses) and not any(loss is not None and isfinite(loss) for loss in losses)
+
+
+def was_cut(lines: list[Line]) -> bool:
+    """Whether Ctrl-C or a kill of the controller ended the run."""
+    return not any(line["event"] == "run_end" and line["outcome"] != "interrupted" for line in lines)
 
 
 def failure_of(lines: list[Line], figures: Run, may_miss: Collection[str] = ()) -> str | None:
@@ -120,9 +125,11 @@ def arm_entry(name: str, runs: Mapping[str, Sequence[Run]], experiment: Experime
     hypothesis, own = experiment.hypothesis_of(name), runs[name]
     metrics: list[Metric] = []
     checks: list[Check] = []
-    if name != verdict.BASELINE and runs.get(verdict.BASELINE):
-        metrics, checks = verdict.compare_with_stock(own, runs[verdict.BASELINE], hypothesis, experiment.repeats)
-    checks = verdict.median_checks(own, hypothesis, MODES[name], experiment.repeats) + checks
+    ended = [run for run in own if not run.cut]
+    stock = [run for run in runs.get(verdict.BASELINE, ()) if not run.cut]
+    if name != verdict.BASELINE and stock and (ended or not own):
+        metrics, checks = verdict.compare_with_stock(ended, stock, hypothesis, experiment.repeats)
+    checks = verdict.median_checks(ended, hypothesis, MODES[name], experiment.repeats) + checks
     expect = next(a.expect for n, a in experiment.arms.items() if n == name)
     judged = verdict.arm_verdict(own, checks)
     arm = Arm(name, MODES[name], expect, judged, None, list(own), metrics, checks)

@@ -247,7 +247,7 @@ def reasons(arms: Sequence[Arm]) -> list[str]:
             place = f"{arm.name}, run {run.run}"
             if arm.as_expected is not True or run.verdict == FAILED:
                 found += [f"{place}: {error}" for error in run.errors]
-                found += [f"{place}: {_sentence(check)}" for check in run.checks if check.outcome != HOLDS]
+                found += [f"{place}: {_sentence(check)}" for check in run.checks if _counts(check, run)]
         if arm.as_expected is not True:
             found += [f"{arm.name}: {_sentence(check)}" for check in arm.checks if check.outcome != HOLDS]
             found += [f"{arm.name}: {text}" for text in _unlike(arm, stock)]
@@ -267,6 +267,11 @@ def _unlike(arm: Arm, stock: Sequence[Run]) -> list[str]:
     """Where its results first differ from stock's."""
     judged = any(check.name == "identical" and check.outcome != HOLDS for check in arm.checks)
     return [text] if judged and (text := why(arm.runs, stock)) else []
+
+
+def _counts(check: Check, run: Run) -> bool:
+    """Of a run that was cut short no time does, nor that it is not complete; wrong results do."""
+    return check.outcome == DEVIATED and check.name == "exact" if run.cut else check.outcome != HOLDS
 
 
 def _verb(expect: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaos.analysis.model import Arm, FaultFigures, Run, Summary
 from reports.charts import bandwidth as chart_bandwidth
@@ -46,14 +46,14 @@ class View:
 
 def build(run: RunDir) -> View:
     """The words and tables of a run's report."""
-    arms = run.summary.arms
+    arms = complete(run.summary).arms
     return View(
         name=run.name,
         title=str(run.experiment.get("title") or run.experiment.get("description") or "").strip(),
         verdict=run.summary.verdict,
         headline=sentence.headline(run.summary),
         remarks=_remarks(run.summary),
-        notes=run.notes,
+        notes=[*run.notes, *_cut(run.summary)],
         tiles=_tiles(arms),
         arms=[arm.name for arm in arms],
         side_by_side=tables.side_by_side(arms) if arms else [],
@@ -62,10 +62,22 @@ def build(run: RunDir) -> View:
     )
 
 
+def complete(summary: Summary) -> Summary:
+    """Without the runs that were cut short, of which no figure says anything."""
+    arms = [replace(arm, runs=[run for run in arm.runs if not run.cut]) for arm in summary.arms]
+    return replace(summary, arms=arms)
+
+
+def _cut(summary: Summary) -> list[str]:
+    """Which runs those are."""
+    cut = [f"{arm.name}, run {run.run}" for arm in summary.arms for run in arm.runs if run.cut]
+    return [f"What did not end is left out of the tables: {'; '.join(cut)}."] if cut else []
+
+
 def shown_traces(run: RunDir) -> list[Trace]:
     """The repeat of each arm that figures show: of those that count the one with the longest stall, so that nothing is
     hidden."""
-    arms = {a.name: a for a in run.summary.arms}
+    arms = {a.name: a for a in complete(run.summary).arms}
     shown = []
     for name in run.arm_names():
         traces = run.traces_of(name)
@@ -80,8 +92,8 @@ def figures(run: RunDir, traces: Sequence[Trace], moved: Tables) -> list[Figure]
     allowed_ms = stall_limit_ms(run.summary)
     made = [
         *(_of_moments(run, traces, allowed_ms) if traces else []),
-        chart_stalls.figure(run.summary, allowed_ms),
-        chart_sizes.figure(run.summary),
+        chart_stalls.figure(complete(run.summary), allowed_ms),
+        chart_sizes.figure(complete(run.summary)),
         *(_of_nics(run, traces, moved) if traces else []),
         chart_history.figure(run.path, run.summary),
     ]

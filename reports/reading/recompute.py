@@ -69,6 +69,8 @@ def _failure(known: Summary | None) -> str | None:
     """What stopped the experiment, which only the controller knew; without its summary, that it never wrote one."""
     if known is None:
         return UNFINISHED
+    if known.exit_code == 130:
+        return next(iter(known.reasons), UNFINISHED)
     if known.verdict != "failed" or any(arm.verdict == "failed" for arm in known.arms):
         return None
     return next(iter(known.reasons), UNFINISHED)

@@ -9,6 +9,8 @@ from reports.words import names
 from reports.words.cells import counted
 from reports.words.units import count, ms
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 IMPORTED = "imported"
 """The bed of runs that `r2cc runs import` made."""
 
@@ -17,6 +19,8 @@ def headline(summary: Summary) -> str:
     """The first thing a reader sees: what the fault cost with R2CC and without."""
     arms = summary.arms
     verdict = summary.verdict
+    if summary.exit_code == INTERRUPTED:
+        return f"The experiment was interrupted, so it says nothing about R2CC. {_before(arms)}"
     if verdict == "failed" or not arms:
         return "The experiment could not be carried out to its end, so it says nothing about R2CC."
     compared = _compare(arms)
@@ -27,6 +31,12 @@ def headline(summary: Summary) -> str:
         blame = f"Not as expected: {_listed(odd)}." if odd else "Not every arm did as expected."
         return f"{blame} {compared}".strip()
     return compared or _results(summary)
+
+
+def _before(arms: Sequence[Arm]) -> str:
+    """What there is of an experiment that was interrupted."""
+    whole = sum(not run.cut for arm in arms for run in arm.runs)
+    return f"Shown is what was complete: {count(whole, 'run')}." if whole else "No run was complete."
 
 
 def _void(arms: Sequence[Arm], compared: str) -> str:

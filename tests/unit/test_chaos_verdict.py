@@ -253,6 +253,19 @@ def test_half_of_the_repeats_asked_for_are_enough() -> None:
     assert arm(summary(repeated(void=2) + more, experiment=experiment), "migrate")["verdict"] == "holds"
 
 
+def test_an_interrupted_repeat_is_in_no_median() -> None:
+    """Nor is it told of its times: it has none that say anything."""
+    experiment = literal.loads(REPEATED, literal.Path("x.yaml"))
+    took = [*literal.MIGRATE_MS[:4], 900.0, *literal.MIGRATE_MS[5:]]
+    cut = spoil(literal.lines("migrate", 2, durations=took), "run_end", "migrate", outcome="interrupted")
+    others = [line for line in repeated(slow=1) if (line["arm"], line["run"]) != ("migrate", 2)]
+    whole = summary(others + cut, experiment=experiment, failure="interrupted", interrupted=True)
+    without = summary([line for line in others if line["run"] < 2], experiment=experiment)
+    assert arm(whole, "migrate")["checks"] == arm(without, "migrate")["checks"]
+    told = [text for text in whole["reasons"] if text.startswith("migrate, run 2: ")]
+    assert told == ["migrate, run 2: interrupted"]
+
+
 def test_a_figure_that_few_repeats_have_is_void() -> None:
     """It must not pass for want of numbers: two of three never returned."""
     experiment = literal.loads(REPEATED, literal.Path("x.yaml"))

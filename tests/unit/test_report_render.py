@@ -251,6 +251,29 @@ def test_repeats_show_the_worst_and_say_how_many(tmp_path: Path) -> None:
     assert [trace.arm for trace in view.shown_traces(run)] == ["stock", "migrate"]
 
 
+@pytest.mark.parametrize(("repeats", "told"), [(2, "complete: 3 runs"), (1, "complete: 1 run")])
+def test_of_a_run_that_was_interrupted_no_figure_is_shown(tmp_path: Path, repeats: int, told: str) -> None:
+    path = synthetic_run.make(tmp_path, Options(repeats=repeats, iterations=20))
+    lines = [json.loads(line) for line in (path / "journal.jsonl").read_text().splitlines()]
+    (*_, end) = (line for line in lines if line["event"] == "run_end")
+    end |= {"outcome": "interrupted", "reason": "interrupted"}
+    (path / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    summary = json.loads((path / "summary.json").read_text())
+    summary |= {"verdict": "failed", "exit_code": 130, "reasons": ["interrupted; everything was rolled back"]}
+    (path / "summary.json").write_text(json.dumps(summary))
+    run = rundir.load(path)
+    text, page = io.StringIO(), view.build(run)
+    terminal.show(run, text)
+    assert f"interrupted, so it says nothing about R2CC. Shown is what was {told}." in text.getvalue()
+    assert f"incomplete: What did not end is left out of the tables: migrate, run {repeats - 1}." in text.getvalue()
+    assert page.remarks == ["interrupted; everything was rolled back", f"migrate, run {repeats - 1}: interrupted"]
+    assert run.summary.exit_code == 130 and len(run.summary.arms[1].runs) == repeats, "the record has it all"
+    done = next(row for row in page.side_by_side if row.name == "Iterations completed")
+    assert [cell.text for cell in done.cells] == [str(20 * repeats), str(20 * (repeats - 1))]
+    stall = next(row for row in page.side_by_side if row.name.startswith("Stall"))
+    assert (stall.cells[1].text == "–") is (repeats == 1)
+
+
 def test_no_journal_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a run directory"):
         rundir.load(tmp_path)
