@@ -180,9 +180,7 @@ def run_cli(argv: Sequence[str] | None = None) -> int:
     try:
         result = cli.main(args=None if argv is None else list(argv), prog_name="r2cc", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
-        _hint(error)
-        return UsageError.exit_code
+        return report_mistyped(error, sys.argv[1:] if argv is None else argv)
     except (click.Abort, KeyboardInterrupt, Interrupted):
         return _interrupted()
     except Exception as error:  # noqa: BLE001 - the one place that decides what a user sees of an error
@@ -190,13 +188,35 @@ def run_cli(argv: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _hint(error: click.ClickException) -> None:
-    """Where a command is that was not found."""
-    if isinstance(error, click.UsageError):
-        from harness.commands.elsewhere import hint
+def report_mistyped(error: click.ClickException, words: Sequence[str]) -> int:
+    """click's errors, of words that no command takes, in the style of all others; a group alone shows its help."""
+    if error.__class__.__name__ == "NoArgsIsHelpError":  # click 8.2 and newer; before it was none
+        error.show()
+        return UsageError.exit_code
+    from harness.commands.elsewhere import hint
 
-        if told := hint(error, cli):
-            click.echo(told, err=True)
+    said = error.format_message().strip().rstrip(".")
+    _tell(str(UsageError(f"{said[:1].lower()}{said[1:]}", hint(error, cli) or f"{_path_of(words)} --help")))
+    return UsageError.exit_code
+
+
+def _path_of(words: Sequence[str]) -> str:
+    """The command that is meant: click knows it only of some errors. Groups have no options with values."""
+    path: list[str] = ["r2cc"]
+    command: click.Command = cli
+    for word in words:
+        inner = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        if inner is None:
+            break
+        path, command = [*path, word], inner
+    return " ".join(path)
+
+
+def _tell(what: str) -> None:
+    """The one form of an error: what, in lower case and without a full stop, and in a line of its own what to try."""
+    from harness.config import plain
+
+    click.echo(f"r2cc: error: {plain.lines(what)}", err=True)
 
 
 def _interrupted(error: Exception | None = None) -> int:
@@ -225,9 +245,7 @@ def report_error(error: Exception) -> int:
 
         traceback.print_exception(error)
     else:
-        from harness.config import plain
-
-        click.echo(f"r2cc: error: {plain.lines(describe_error(error))}", err=True)
+        _tell(describe_error(error))
     return exit_code_of(error)
 
 

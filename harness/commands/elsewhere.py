@@ -11,7 +11,7 @@ MOST = 3
 
 
 def hint(error: click.ClickException, root: click.Group) -> str:
-    """For a command that does not exist, as a line to show; empty where nothing like it is known."""
+    """For a command that does not exist, where it is; empty where nothing like it is known."""
     name, context = getattr(error, "command_name", None), getattr(error, "ctx", None)  # click 8.4 and newer have both
     if name is None or context is None or not isinstance(context.command, click.Group):
         return ""
@@ -19,7 +19,7 @@ def hint(error: click.ClickException, root: click.Group) -> str:
     if not known and not getattr(error, "possibilities", None):  # which click shows itself
         near = get_close_matches(name, context.command.list_commands(context))
         known = [f"{context.command_path} {each}" for each in near]
-    return f"  try: {', or '.join(known[:MOST])}" if known else ""
+    return ", or ".join(known[:MOST])
 
 
 def paths(group: click.Group, context: click.Context) -> Iterator[str]:

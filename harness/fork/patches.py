@@ -58,7 +58,7 @@ def apply_patch(tree: Path, patch: Path, *, shared: bool = False) -> None:
         raise SourceError(f"{patch.name} does not apply: {error.message}", hint) from error
     moved = [line for line in result.stderr.splitlines() if "offset" in line]
     if moved and not shared:
-        print(f"warning: {patch.name} applied with an offset: {'; '.join(moved)}", file=sys.stderr)
+        print(f"r2cc: warning: {patch.name} applied with an offset: {'; '.join(moved)}", file=sys.stderr)
 
 
 def patched_files(patch: Path) -> list[str]:

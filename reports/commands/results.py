@@ -132,7 +132,7 @@ def render(board: Path | None, check: bool, html_file: Path | None, csv_file: Pa
 
     loaded, file, shelf = _opened(board)
     for name in shelf.unknown(loaded):
-        click.echo(f"warning: {shelf.folder / name}: {file.name} has no such cell", err=True)
+        click.echo(f"r2cc: warning: {shelf.folder / name}: {file.name} has no such cell", err=True)
     found = rows(loaded, shelf)
     front = readme or checkout().root / "README.md"
     wanted = {

@@ -93,10 +93,10 @@ def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **
 def warn(unreadable: Sequence[Entry]) -> None:
     """Names runs that cannot be read, on standard error: everything else works."""
     for run in unreadable[:MOST_WARNED]:
-        click.echo(f"warning: {run.id} cannot be read: {run.reason}", err=True)
+        click.echo(f"r2cc: warning: {run.id} cannot be read: {run.reason}", err=True)
     if len(unreadable) > MOST_WARNED:
         more = f"{len(unreadable) - MOST_WARNED} more cannot be read"
-        click.echo(f"warning: {more}; r2cc runs list --verdict unreadable", err=True)
+        click.echo(f"r2cc: warning: {more}; r2cc runs list --verdict unreadable", err=True)
 
 
 def _table(found: Sequence[Entry]) -> None:

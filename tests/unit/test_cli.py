@@ -157,23 +157,51 @@ def test_a_commands_own_code_is_the_exit_code(command) -> None:  # type: ignore[
 def test_a_mistyped_command_line_is_exit_2_without_a_traceback(words: list[str]) -> None:
     done = r2cc(*words)
     assert done.returncode == 2
-    assert "Error:" in done.stderr and "Traceback" not in done.stderr
+    assert done.stderr.startswith("r2cc: error: no such ") and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("chaos run", "missing argument 'FILE'\n  try: r2cc chaos run --help"),
+        ("hosts check --jsn", "no such option"),
+        ("metrics --listen 0", "invalid value for '--listen': 0 is not in the range 1<=x<=65535\n"),
+        ("hosts list here", "got unexpected extra argument (here)\n  try: r2cc hosts list --help"),
+        ("chaos run x.yaml --arms", "option '--arms' requires an argument\n  try: r2cc chaos run --help"),
+        ("hosts list --inventory nowhere.yaml", "no inventory 'nowhere.yaml'"),
+        ("chaos validate nowhere.yaml --set x", ""),
+    ],
+)
+def test_errors_have_one_style_whoever_found_them(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """click's own and ours: one message in lower case without a full stop, then what to try."""
+    assert run_cli(line.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"r2cc: error: {said}") and captured.out == ""
+    assert "Usage:" not in captured.err and "Error:" not in captured.err
+    first, _, hints = captured.err.partition("\n")
+    assert not first.endswith(".") and hints.startswith("  try: ")
+
+
+def test_a_group_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["hosts"]) == 2
+    assert capsys.readouterr().err.startswith("Usage: r2cc hosts ")
 
 
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("calibrate", "  try: r2cc plan calibrate"),
-        ("lab calibrate", "  try: r2cc plan calibrate"),
-        ("chao", "  try: r2cc chaos"),
-        ("export", "  try: r2cc runs export"),
-        ("zzz", ""),
+        ("calibrate", "r2cc plan calibrate"),
+        ("lab calibrate", "r2cc plan calibrate"),
+        ("chao", "r2cc chaos"),
+        ("export", "r2cc runs export"),
+        ("zzz", "r2cc --help"),
+        ("lab zzz", "r2cc lab --help"),
     ],
 )
 def test_a_command_in_the_wrong_place_is_named(line: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(line.split()) == 2
     name = line.rsplit(maxsplit=1)[-1]
-    assert capsys.readouterr().err.endswith(f"Error: No such command '{name}'.\n{hint}" + ("\n" if hint else ""))
+    assert capsys.readouterr().err == f"r2cc: error: no such command '{name}'\n  try: {hint}\n"
 
 
 def test_a_reader_that_goes_away_ends_it_in_silence(repository: Path) -> None:

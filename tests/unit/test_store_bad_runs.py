@@ -72,7 +72,7 @@ def test_a_bad_run_is_listed_with_its_reason_and_spoils_nothing(tmp_path: Path, 
     assert reason in bad["reason"]
     assert names.name_of(bad["id"]) == folder.name
     warned = _said(runs, "list", "--store", str(store)).stderr
-    assert f"warning: {bad['id']} cannot be read: " in warned
+    assert f"r2cc: warning: {bad['id']} cannot be read: " in warned
     assert "unreadable" in _said(runs, "show", bad["id"], "--store", str(store)).stdout
     shown = page(store, "/run/" + bad["id"], {})
     assert (shown.status, "cannot be read" in shown.content.decode()) == (200, True)
