@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import FilePath, arms_option, json_option, quiet_option
-from harness.files.writing import check_writable, write_whole
+from harness.commands.options import FilePath, OutFile, arms_option, json_option, quiet_option
+from harness.files.writing import write_whole
 from harness.schemas import dumped
 from harness.units import nth
 from reports.commands.runs import store_option
@@ -110,7 +110,7 @@ def show(baseline: str, store: Path, as_json: bool) -> None:
 @policy_option
 @baseline_option
 @click.option("--history", "of_history", is_flag=True, help="Look for lasting changes in all stored runs instead.")
-@click.option("--out", type=FilePath(dir_okay=False), help="Write the judgement there, as JSON.")
+@click.option("--out", type=OutFile(), help="Write the judgement there, as JSON.")
 @store_option
 @json_option("Print the judgement as JSON.")
 @quiet_option(given=False)
@@ -141,8 +141,6 @@ def gate(
     from reports.store.store import opened
 
     rules = load(policy)
-    if out is not None:
-        check_writable(out)
     if of_history is bool(runs):
         raise UsageError("name the runs of the change, or --history", "r2cc ci gate --help")
     with opened(store) as found:
@@ -173,7 +171,7 @@ def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
 )  # fmt: skip
 @arms_option()
 @policy_option
-@click.option("--out", type=FilePath(dir_okay=False), help="Write the judgement there, as JSON.")
+@click.option("--out", type=OutFile(), help="Write the judgement there, as JSON.")
 @store_option
 @json_option("Print the judgement as JSON.")
 @quiet_option()
@@ -194,8 +192,6 @@ def turns(
     from reports.store.store import opened
 
     rules = load(policy)
-    if out is not None:
-        check_writable(out)
     work.check(rules, experiment, arms)
     more = ("--arms", arms) if arms else ()
     plan = work.turns((before.resolve(), after.resolve()), experiment.resolve(), store.resolve(), times, more)

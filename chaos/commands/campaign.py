@@ -90,6 +90,7 @@ def campaign(
     from chaos.campaign.load import load
     from chaos.campaign.run import Limits, Runner
     from chaos.campaign.state import resume
+    from harness.files import rundir
     from harness.files.lock import exclusive
 
     wanted = load(file, site)
@@ -103,6 +104,7 @@ def campaign(
         if not quiet:
             click.echo(line, err=True)
 
+    rundir.check(out)
     if dry_run:
         return _dry_run(Runner(wanted, resume(out, wanted), limits, _cell_runner(options), tell), as_json=as_json)
     _make(out)

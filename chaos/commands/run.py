@@ -119,9 +119,9 @@ def run(
     site = click.get_current_context().with_resource(meant(site, launcher))
     wanted = [adjusted(experiment, repeats, seed) for experiment in experiments(file, changes_of(settings))]
     chosen = [arms_of(experiment, arms) for experiment in wanted]
+    rundir.check(out)
     if dry_run:
         return _dry_run(wanted, chosen, site, python, launcher=launcher, as_json=as_json)
-    rundir.check(out)
     if file.is_dir():
         return _suite(wanted, chosen, site, as_json=as_json, options=options)
     summary, shown = run_one(wanted[0], chosen[0], site, as_json=as_json, **options)

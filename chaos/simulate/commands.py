@@ -13,6 +13,7 @@ import click
 from harness.commands.options import (
     ExperimentPath,
     FilePath,
+    OutFile,
     changes_of,
     json_option,
     out_option,
@@ -82,6 +83,7 @@ def run(
     from harness.files import rundir
 
     experiment = _load(file, seed, settings)
+    rundir.check(out)
     if dry_run:
         return _dry_run(experiment, as_json=as_json)
     sweep = Sweep(experiment, rundir.create(out, experiment.name).path)
@@ -130,6 +132,7 @@ def sweep(
         raise UsageError("--workers and --scheduler exclude each other", "a cluster's workers are its own")
     experiment = _load(file, seed, settings)
     if dry_run:
+        Sweep(experiment, out).check(resume=resume)
         return _dry_run(experiment, as_json=as_json)
     executor = Processes(workers or len(os.sched_getaffinity(0))) if scheduler is None else Dask(scheduler)
     who = [f"--scheduler={scheduler}"] if scheduler else [f"--workers={workers}"] if workers else []
@@ -162,7 +165,7 @@ def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, q
             result = _finish(sweep)
     except KeyboardInterrupt:
         done, total = sweep.progress()
-        click.echo(f"interrupted: {done} of {total} cells are done; go on with\n  {again}", err=True)
+        click.echo(f"r2cc: interrupted: {done} of {total} cells are done; go on with\n  {again}", err=True)
         return INTERRUPTED
     if as_json:
         click.echo(dumped(result, 1))
@@ -211,7 +214,7 @@ def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
 
 @sim.command()
 @common
-@click.option("--out", type=FilePath(dir_okay=False), required=True, help="The file to write the trace to.")
+@click.option("--out", type=OutFile(), required=True, help="The file to write the trace to.")
 @click.option("--trace", "number", type=click.IntRange(0), default=0, help="Which of the traces to write, from 0.")
 @click.option("--point", type=click.IntRange(0), default=0, help="Which point of the axes it is for, from 0.")
 def faults(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import FilePath, json_option
+from harness.commands.options import FilePath, OutFile, json_option
 from harness.errors import UsageError
 from harness.schemas import dumped
 
@@ -44,7 +44,7 @@ Exit codes: 0 fitted, 2 rows that determine nothing, 3 the measurement in the la
 )
 @click.option("--base", metavar="FILE|PROFILE", help="What rows do not determine is taken from here.")
 @click.option("--name", default="calibrated", help="How the costs are called.")
-@click.option("--out", type=FilePath(dir_okay=False), help="Where the file of costs is written.")
+@click.option("--out", type=OutFile(), help="Where the file of costs is written.")
 @json_option("Print the file of costs (harness/schemas/costs.schema.json).")
 def calibrate(
     *, files: tuple[Path, ...], in_lab: bool, nics: int, rate_gbit: float, gpus: int | None, algorithm: str | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import FilePath, json_option, quiet_option
+from harness.commands.options import FilePath, OutFile, json_option, quiet_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped_as
 
@@ -43,7 +43,7 @@ Exit codes: 0 written, 2 the manifest is wrong (every mistake, with its line), 3
 """,
 )
 @click.argument("manifest", type=FilePath(dir_okay=False))
-@click.option("--out", type=FilePath(dir_okay=False), help="Write the inventory to this file, not to stdout.")
+@click.option("--out", type=OutFile(), help="Write the inventory to this file, not to stdout.")
 @click.option("--force", is_flag=True, help="Replace the file of --out.")
 @click.option("--user", help="The user who logs in, if not the one whom the manifest names.")
 @click.option("--key", help="The private key to log in with.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.commands.options import FilePath
+from harness.commands.options import OutFile
 from harness.commands.watched import folder_of, status_option
 from harness.errors import UsageError
 
@@ -31,7 +31,7 @@ Exit codes: 0 done, 2 bad usage, or the port is in use; 3 with --otlp --once: th
 @click.option("--listen", type=click.IntRange(1, 65535), metavar="PORT", help="Serve them until Ctrl-C.")
 @click.option("--address", default="0.0.0.0", show_default=True, help="With --listen: on this address of the host.")
 @click.option(
-    "--textfile", type=FilePath(dir_okay=False), metavar="FILE",
+    "--textfile", type=OutFile(), metavar="FILE",
     help=f"Write them there, whole, every {EVERY_S} s, until Ctrl-C.",
 )  # fmt: skip
 @click.option("--otlp", metavar="URL", help=f"Push them there by OTLP over HTTP, every {EVERY_S} s, until Ctrl-C.")

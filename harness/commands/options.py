@@ -46,6 +46,21 @@ class FilePath(click.Path):
         return Path(str(super().convert(value, param, ctx)))
 
 
+class OutFile(FilePath):
+    """A file that is written at the end, with the folders that it needs. What would forbid that is told before work."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from harness.files.writing import check_writable
+
+        found = super().convert(value, param, ctx)
+        if ctx is None or not ctx.resilient_parsing:  # else the shell completes a line
+            check_writable(found)
+        return found
+
+
 class ExperimentPath(FilePath):
     """A file or folder; `experiments/...` is found in the wheel, too (harness.repo.shipped)."""
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import R2ccError, UsageError
-from harness.files.writing import FULL, failed, write_whole
+from harness.files.writing import FULL, failed, try_file, write_whole
 from harness.schemas import dumped
 
 MOST_OF_A_SECOND = 100_000
@@ -48,19 +48,11 @@ class RunDir:
 
 
 def check(base: Path) -> None:
-    """Before minutes of building: UsageError when no run directory can be made under `base`. Leaves nothing.
-
-    It is tried beside the folders that are missing, never with them: another run may be making the same ones now, and
-    a folder of theirs that vanished again would fail it."""
-    whole = Path(os.path.normpath(base.absolute()))
-    there = next(folder for folder in (whole, *whole.parents) if os.path.lexists(folder))
-    probe = there / f".r2cc-{os.getpid()}"
+    """Before minutes of building: the errors of `create` and of a full disk. Leaves nothing."""
     try:
-        (probe / whole.relative_to(there)).mkdir(parents=True)
+        try_file(base, "r2cc")
     except OSError as error:
         raise _failed(base, error, "give another --out") from error
-    finally:
-        shutil.rmtree(probe, ignore_errors=True)
 
 
 def create(base: Path, experiment: str, now: datetime | None = None, hint: str = "give another --out") -> RunDir:

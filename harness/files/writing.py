@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 from harness.errors import InfraError, R2ccError, UsageError
 
 FULL = {errno.ENOSPC: "no space is left on the disk", errno.EDQUOT: "your quota of the disk is used up"}
+LEAST_ROOM = 16384
+"""Bytes. Any run writes more."""
 OF_THE_MACHINE = (*FULL, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE)
 
 
@@ -39,14 +42,27 @@ def write_whole(path: Path, content: str | bytes) -> Path:
 
 def check_writable(path: Path) -> None:
     """Before work that would be lost else: the errors of `write_whole`; leaves nothing behind."""
-    if path.is_dir():
-        raise UsageError(f"{path}: it is a folder", "name a file")
-    if path.exists() and not path.is_file():
-        return
-    part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     with told(path):
-        part.touch()
-        part.unlink()
+        if path.is_dir():
+            raise UsageError(f"{path}: it is a folder", "name a file")
+        if path.is_file() or not path.exists():  # else it is a pipe or a device
+            try_file(path.parent, path.name)
+
+
+def try_file(folder: Path, name: str) -> None:
+    """Raises the OSError that a file in that folder would meet, and leaves nothing.
+
+    It is tried beside the folders that are missing, never with them: another run may be making the same ones now, and
+    a folder of theirs that vanished again would fail it."""
+    whole = Path(os.path.normpath(folder.absolute()))
+    there = next(each for each in (whole, *whole.parents) if os.path.lexists(each))
+    probe = there / f".r2cc-{os.getpid()}"
+    try:
+        target = probe / whole.relative_to(there)
+        target.mkdir(parents=True)
+        (target / name).write_bytes(bytes(LEAST_ROOM))
+    finally:
+        shutil.rmtree(probe, ignore_errors=True)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import FilePath, json_option, quiet_option
+from harness.commands.options import FilePath, OutFile, json_option, quiet_option
 
 if TYPE_CHECKING:
     from reports.scoreboard.board import Board, Cell
@@ -107,8 +107,8 @@ def _chosen(board: Board, names: str | None) -> list[Cell]:
 @results.command("render")
 @_board_argument
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where a page is not what it would be.")
-@click.option("--html", "html_file", type=FilePath(dir_okay=False), help="Write a page for browsers, too.")
-@click.option("--csv", "csv_file", type=FilePath(dir_okay=False), help="Write all figures, too.")
+@click.option("--html", "html_file", type=OutFile(), help="Write a page for browsers, too.")
+@click.option("--csv", "csv_file", type=OutFile(), help="Write all figures, too.")
 @click.option(
     "--readme",
     type=FilePath(dir_okay=False),

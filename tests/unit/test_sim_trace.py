@@ -36,7 +36,7 @@ def test_what_is_written_is_read_back_equal(trace: Trace, seed: int, days: float
 
 
 def test_a_file_is_written_and_read(tmp_path: Path) -> None:
-    traces.write(GOOD, tmp_path / "a trace.jsonl")
+    (tmp_path / "a trace.jsonl").write_text(traces.text(GOOD))
     assert traces.parse((tmp_path / "a trace.jsonl").read_text(), "x") == GOOD
 
 

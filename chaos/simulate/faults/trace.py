@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from operator import attrgetter
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -119,12 +118,9 @@ def listed(faults: list[Fault], days: float, topology: str) -> Trace:
     return Trace(seed=0, days=days, topology=topology, faults=tuple(sorted(faults, key=attrgetter("t_s"))))
 
 
-def write(trace: Trace, path: Path) -> None:
-    """Replaces `path` as a whole, or leaves it as it was."""
-    partial = path.with_name(path.name + ".part")
-    with partial.open("w", encoding="utf-8") as out:
-        out.writelines(line + "\n" for line in lines(trace))
-    partial.replace(path)
+def text(trace: Trace) -> str:
+    """What its file holds."""
+    return "".join(f"{line}\n" for line in lines(trace))
 
 
 def lines(trace: Trace) -> Iterator[str]:

@@ -22,8 +22,10 @@ from chaos.simulate.workloads.sections import Faults
 from harness.config import jsons
 from harness.config.files import Unreadable, text_of
 from harness.errors import R2ccError, UsageError
+from harness.files import rundir
 from harness.files.lock import exclusive
 from harness.files.rundir import RunDir
+from harness.files.writing import write_whole
 from harness.schemas import dumped
 from harness.schemas.form import Count, Limits, form
 
@@ -77,10 +79,18 @@ class Sweep:
             if empty:
                 self.run_dir.discard()
             raise
-        if not resume:
+        self.check(resume=resume)
+
+    def check(self, *, resume: bool) -> None:
+        """Whether `prepare` would refuse; changes nothing."""
+        asked = self.folder / ASKED
+        if not asked.exists():
+            rundir.check(self.folder)
+        elif not resume:
             hint = "--resume goes on with it; another --out starts anew"
             raise UsageError(f"{self.folder} already holds a simulation", hint)
-        self._check(asked)
+        else:
+            self._check(asked)
 
     def _ask(self) -> None:
         """What was asked for, and with which r2cc; the file that says so last."""
@@ -140,7 +150,6 @@ class Sweep:
         for point in self.experiment.points:
             for number in range(Faults.model_validate(point.faults).traces):
                 file = self.folder / TRACES / f"p{point.index:04d}-t{number:06d}.jsonl"
-                file.parent.mkdir(exist_ok=True)
                 write_trace(self.experiment, point, number, file)
 
     @contextmanager
@@ -151,16 +160,13 @@ class Sweep:
 
 
 def write_trace(experiment: Experiment, point: Point, number: int, path: Path) -> Any:
-    """Makes a trace again and writes it; UsageError when it cannot be written."""
+    """Makes a trace again and writes it, with the errors of `write_whole`."""
     from chaos.simulate.faults import trace
 
     work = scenario.work_of(kinds.section(point.workload), point.topology, point.params)
     faults = Faults.model_validate(point.faults)
     made = scenario.trace_of(faults, work, naming.seed_of(experiment.seed, number), experiment.trace)
-    try:
-        trace.write(made, path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", "give another --out") from error
+    write_whole(path, trace.text(made))
     return made
 
 

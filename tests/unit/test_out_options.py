@@ -1,0 +1,108 @@
+"""Options that name what is written: one behaviour, and refused before any work, in a dry run, too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from chaos.simulate.commands import sim
+from ci.commands import ci
+from harness.cli import run_cli
+from harness.commands.calibrate import calibrate
+from harness.commands.inventory import inventory
+from harness.commands.metrics import metrics
+from harness.commands.options import OutFile
+from harness.files import rundir, writing
+from reports.commands.results import results
+
+ROOT = Path(__file__).parents[2]
+SIMULATION = str(ROOT / "experiments/sim/job_30_days.yaml")
+EXPERIMENT = str(ROOT / "experiments/nic_down.yaml")
+CAMPAIGN = str(ROOT / "experiments/campaigns/two_gpus.yaml")
+DRY = {
+    "chaos run": ["chaos", "run", EXPERIMENT],
+    "chaos campaign": ["chaos", "campaign", CAMPAIGN],
+    "sim run": ["sim", "run", SIMULATION],
+    "sim sweep": ["sim", "sweep", SIMULATION],
+}
+
+
+def test_a_trace_of_faults_makes_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "runs" / "deep" / "trace.jsonl"
+    assert run_cli(["sim", "faults", SIMULATION, "--set", "faults.traces=1", "--out", str(out)]) == 0
+    assert str(out) in capsys.readouterr().out
+    assert json.loads(out.read_text().splitlines()[0])["schema"] == 1
+    assert [path.name for path in out.parent.iterdir()] == ["trace.jsonl"]
+
+
+@pytest.mark.parametrize("where", ["file/trace.jsonl", "x" * 300])
+def test_what_cannot_be_written_is_one_error(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert run_cli(["sim", "faults", SIMULATION, "--out", str(tmp_path / where)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"r2cc: error: cannot write {tmp_path / where}: ")
+    assert said.endswith("\n  try: name a place that you may write\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def _options(command: click.Command) -> dict[str, Any]:
+    return {option.opts[0]: option.type for option in command.params if isinstance(option, click.Option)}
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (calibrate, "--out"),
+        (inventory.commands["from-cloudlab"], "--out"),
+        (metrics, "--textfile"),
+        (sim.commands["faults"], "--out"),
+        (ci.commands["gate"], "--out"),
+        (ci.commands["turns"], "--out"),
+        (results.commands["render"], "--html"),
+        (results.commands["render"], "--csv"),
+    ],
+)
+def test_all_files_that_are_written_are_of_one_kind(command: click.Command, name: str) -> None:
+    assert isinstance(_options(command)[name], OutFile)
+
+
+def test_completion_of_a_line_tries_nothing(tmp_path: Path) -> None:
+    context = click.Context(click.Command("x"), resilient_parsing=True)
+    assert OutFile().convert(str(tmp_path / "file" / "x"), None, context) == tmp_path / "file" / "x"
+    (tmp_path / "file").write_text("")
+    OutFile().convert(str(tmp_path / "file" / "x"), None, context)
+
+
+@pytest.mark.parametrize("words", DRY.values(), ids=DRY)
+def test_a_dry_run_refuses_what_the_run_would(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run_cli([*words, "--out", str(tmp_path / "file" / "runs"), "--dry-run"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and f"cannot make the run directory {tmp_path / 'file' / 'runs'}: Not a directory" in said.err
+    assert run_cli([*words, "--out", str(tmp_path / "fine" / "runs"), "--dry-run"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_dry_run_of_a_sweep_knows_what_its_folder_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sim", "sweep", SIMULATION, "--out", str(tmp_path), "--dry-run"]
+    (tmp_path / "experiment.yaml").write_text("another")
+    assert run_cli(words) == 2 and "already holds a simulation" in capsys.readouterr().err
+    assert run_cli([*words, "--resume"]) == 2 and "another simulation" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_seen_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder may still be made on a disk that is full: test_full_disk.py."""
+
+    def full(path: Path, _data: bytes) -> int:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(writing.InfraError, match="no space is left on the disk"):
+        rundir.check(tmp_path)
+    assert list(tmp_path.iterdir()) == []
