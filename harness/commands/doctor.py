@@ -95,7 +95,7 @@ def _examine(
     if as_json:
         click.echo(dumped(render.whole(report, found, inventory)))
     else:
-        for text, colour in render.lines(report, found):
+        for text, colour in render.lines(report, found, inventory):
             click.echo(click.style(text, dim=True) if colour == "dim" else click.style(text, fg=colour))
     if found.failed:
         return InfraError.exit_code

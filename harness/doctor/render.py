@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,12 @@ from harness.hosts.check import kind_of
 from harness.schemas.form import Amount, Count, Some, form
 
 BACKUP = "backup"
+IN_WORDS = {"command": "a command failed there", "no_ssh": "no SSH server answers", "auth": "no key is let in"}
+"""Kinds of errors (docs/howto/cluster.md) whose names say too little."""
 COLOURS = {ERROR: "red", WARNING: "yellow", NOTE: "blue"}
 
 
-def lines(report: Report, examined: Examined) -> Iterator[tuple[str, str | None]]:
+def lines(report: Report, examined: Examined, inventory: str) -> Iterator[tuple[str, str | None]]:
     """Lines with their colours. What is a note has no lines of its own on what it means."""
     told = [finding for finding in report.findings if finding.check != BACKUP]
     for finding, after in zip(told, [*told[1:], None], strict=False):
@@ -24,7 +27,11 @@ def lines(report: Report, examined: Examined) -> Iterator[tuple[str, str | None]
             yield from _advice(finding)
     yield from _backups(report, examined)
     yield from _skipped(report)
-    yield _sum(report, examined), None
+    if examined.fleet.patients or not examined.failed:
+        yield _sum(report, examined), None
+    else:
+        yield f"nothing was checked: no host could be examined: {_missing(examined)}", COLOURS[ERROR]
+        yield f"  try: mend what is said above, then r2cc hosts check --inventory {shlex.quote(inventory)}", None
 
 
 def _finding(finding: Finding) -> Iterator[tuple[str, str | None]]:
@@ -69,10 +76,18 @@ def _skipped(report: Report) -> Iterator[tuple[str, str | None]]:
 def _sum(report: Report, examined: Examined) -> str:
     counts = {severity: sum(each.severity is severity for each in report.findings) for severity in WORST_FIRST[:3]}
     told = ", ".join(_many(count, severity) for severity, count in counts.items())
-    hosts, failed = len(examined.fleet.patients), len(examined.failed)
-    missing = f"; {failed} could not be examined" if failed else ""
+    hosts = len(examined.fleet.patients)
+    missing = f"; not examined: {_missing(examined)}" if examined.failed else ""
     verdict = "something would break a run" if report.breaks else "nothing found that would break a run"
     return f"{_many(len(report.passed), 'check')} on {_many(hosts, 'host')}{missing}: {told}: {verdict}"
+
+
+def _missing(examined: Examined) -> str:
+    """Which hosts could not be examined, and why in a word: `node[1-2] (unreachable), node4 (auth)`."""
+    kinds: dict[str, list[str]] = {}
+    for name, error in examined.failed.items():
+        kinds.setdefault(IN_WORDS.get(kind := kind_of(error), kind.replace("_", " ")), []).append(name)
+    return ", ".join(f"{fold(sorted(names))} ({kind})" for kind, names in kinds.items())
 
 
 def _many(count: int, what: str) -> str:

@@ -25,10 +25,12 @@ from harness.doctor.examination import Ward, data_nics, planned
 from harness.doctor.fold import fold
 from harness.doctor.model import ERROR, NOTE, WARNING, WORST_FIRST, Fleet, Seen, odd_ones
 from harness.doctor.registry import CHECKS, chosen
+from harness.errors import SshError
 from harness.facts import Known, catalogue
 from harness.facts.iproute import Route
 from harness.facts.kernel import Identity
 from harness.hosts import Host
+from harness.hosts.unusable import UnusableHost
 from harness.sites.ranges import expand
 
 REPO = Path(__file__).parents[2]
@@ -208,6 +210,22 @@ class TestCommand:
         found = [(each["check"], each["hosts"]) for each in report["findings"] if each["severity"] == "error"]
         assert found == [("ssh", ["h0"]), ("nic-state", ["h1"])]
         assert report["breaks"] is True
+
+    def test_one_summary_where_no_host_could_be_examined(self, doctor: Doctor) -> None:
+        gone = {f"node{n}": UnusableHost(f"node{n}", SshError("unreachable", "no route", "ask")) for n in range(1, 4)}
+        hosts: dict[str, Host] = {**gone, "node9": FakeHost("node9").answer("*", stderr="no shell")}
+        code, said = doctor(hosts, "--quiet", "--inventory", "lab")
+        assert code == 3
+        *_, last, hint = said.splitlines()
+        hosts_of = "node[1-3] (unreachable), node9 (a command failed there)"
+        assert last == f"nothing was checked: no host could be examined: {hosts_of}"
+        assert hint == "  try: mend what is said above, then r2cc hosts check --inventory lab"
+        assert "0 hosts" not in said and "checks on" not in said
+
+    def test_the_sum_names_the_hosts_that_it_is_not_of(self, doctor: Doctor) -> None:
+        gone = UnusableHost("h1", SshError("auth", "no key", "ask"))
+        code, said = doctor({"h0": answering("h0", LAB), "h1": gone}, "--check", "nic-state")
+        assert code == 3 and "1 check on 1 host; not examined: h1 (no key is let in): 1 error, " in said
 
     def test_one_call_a_host_one_for_its_paths_and_one_for_datagrams(self, doctor: Doctor) -> None:
         hosts = {f"h{n}": answering(f"h{n}", LAB) for n in range(2)}
