@@ -61,12 +61,14 @@ def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, comma
     support = _support(able, inside=inside)
     if as_json:
         click.echo(dumped(Listing([replace(entry, hosts=support[entry.kind]) for entry in entries]), 1))
-    else:
+    elif able or not errors:
         _print(entries, able, support, inside=inside)
         if site is None:
             click.echo("Asked was this machine itself; the lab needs no root: r2cc chaos faults --inventory lab")
     for name, error in errors.items():
         click.echo(f"{name}: {error}", err=True)
+    if errors and not able and not as_json:
+        click.echo("no host could be asked; without --inventory this machine is, and all faults are listed", err=True)
     return 3 if errors else 0
 
 
@@ -108,7 +110,7 @@ def _answers(hosts: Mapping[str, Host]) -> tuple[dict[str, Able], dict[str, str]
 
     outcomes = on_all({name: partial(_ask, host) for name, host in hosts.items()})
     found = {name: each.value for name, each in outcomes.items() if each.value is not None}
-    return found, {name: str(each.error) for name, each in outcomes.items() if each.error is not None}
+    return found, {name: each.why for name, each in outcomes.items() if each.error is not None}
 
 
 def _ask(host: Host) -> Able:
@@ -140,12 +142,26 @@ def _print(
 ) -> None:
     from rich.console import Console
 
-    for name, each in able.items() if len(able) <= FEW_HOSTS else ():
-        rdma = f"; RDMA: {', '.join(each.rdma)}" if each.rdma else ""
-        click.echo(f"{name}: {each.adapters}{rdma}")
+    for line in _nics(able):
+        click.echo(line)
     console = Console(soft_wrap=False, highlight=False)
     console.print(_table(entries, list(able), support, inside=inside))
     click.echo("`--commands` shows how each is done; docs/reference/faults.md says more.")
+
+
+def _nics(able: Mapping[str, Able]) -> list[str]:
+    """By what drives them, as some faults need that: nothing where all are virtual, or hosts are of many kinds."""
+    from harness.doctor.fold import fold
+
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for name, each in able.items():
+        alike.setdefault((each.adapters, each.rdma), []).append(name)
+    if len(alike) > FEW_HOSTS or not any(drivers or rdma for drivers, rdma in alike):
+        return []
+    return [
+        f"NICs of {fold(names)}: {drivers or 'virtual ones alone'}" + (f"; RDMA: {', '.join(rdma)}" if rdma else "")
+        for (drivers, rdma), names in alike.items()
+    ]
 
 
 def _table(

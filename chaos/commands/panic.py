@@ -100,7 +100,8 @@ def _lines(report: Report, *, dry_run: bool) -> Iterator[str]:
     from chaos.deadman.switch import what_of
 
     if report.error is not None:
-        yield f"{report.host}  {'FAILED' if report.reached else 'NOT REACHED'}  {report.error}"
+        why = str(report.error).removeprefix(f"{report.host}: ")
+        yield f"{report.host}  {'FAILED' if report.reached else 'NOT REACHED'}  {why}"
     for record in report.records:
         found = record.found
         what = f"{what_of(found)} ({found.id}, armed by {found.about.get('controller', '?')})"

@@ -67,9 +67,9 @@ class Able:
 
     @property
     def adapters(self) -> str:
-        """For people: `mlx5_core x 4, igb x 1`."""
+        """For people: `mlx5_core x 4, igb x 1`. Empty: all of them are virtual."""
         drivers = [driver for driver, _, _ in self.nics.values()]
-        return ", ".join(f"{name} x {drivers.count(name)}" for name in dict.fromkeys(drivers)) or "no physical NIC"
+        return ", ".join(f"{name} x {drivers.count(name)}" for name in dict.fromkeys(drivers))
 
 
 def question() -> list[str]:

@@ -155,7 +155,7 @@ def _say(results: Mapping[str, Outcome[Done]], *, as_json: bool, **about: Any) -
 
 def _line(name: str, outcome: Outcome[Done]) -> str:
     if outcome.value is None:
-        return f"{name}  FAILED, it has what it had  {outcome.error}"
+        return f"{name}  FAILED, it has what it had  {outcome.why}"
     done = outcome.value
     if done.shared_with:
         return f"{name}  {done.now} (the same folder as {done.shared_with})"
@@ -175,7 +175,7 @@ def _list(reached: Mapping[str, Any], prefixes: dict[str, str], *, as_json: bool
         return InfraError.exit_code if any(outcome.error for outcome in results.values()) else 0
     for name, outcome in results.items():
         if outcome.value is None:
-            click.echo(f"{name}  FAILED  {outcome.error}")
+            click.echo(f"{name}  FAILED  {outcome.why}")
             continue
         found = outcome.value
         click.echo(f"{name}  {found.prefix}" + (f"  being deployed to by {found.owner}" if found.owner else ""))

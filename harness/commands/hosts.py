@@ -93,7 +93,7 @@ def check(site: Site, as_json: bool, quiet: bool) -> int:
 
 def _line(outcome: Outcome[Answered]) -> str:
     if outcome.value is None:
-        return f"{outcome.host}  FAILED  {outcome.error}"
+        return f"{outcome.host}  FAILED  {outcome.why}"
     connect_ms = outcome.value.connect_ms
     connect = "" if connect_ms is None else f"  connect {connect_ms:.0f} ms"
     return f"{outcome.host}  ok{connect}  command {outcome.value.command_ms:.1f} ms"

@@ -25,6 +25,11 @@ class Outcome(Generic[Value]):
     error: R2ccError | None
     elapsed_s: float
 
+    @property
+    def why(self) -> str:
+        """The error, for a line that begins with the host: without its name."""
+        return str(self.error).removeprefix(f"{self.host}: ")
+
 
 def on_all(
     work: Mapping[str, Callable[[], Value]], told: Callable[[Outcome[Value]], None] = lambda _outcome: None

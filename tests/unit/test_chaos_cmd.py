@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,9 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from chaos.commands.chaos import chaos
-from chaos.commands.faults import _table
+from chaos.commands.faults import _nics, _table
 from chaos.faults.catalogue import catalogue
+from chaos.faults.needs import Able
 from chaos.faults.registry import kinds
 from chaos.faults.support import Support
 from harness.cli import run_cli
@@ -170,6 +173,32 @@ def test_faults_lists_every_kind_and_whether_this_machine_can() -> None:
     assert "localhost" in shown
     assert "side_channel_lost" in shown
     assert shown.rstrip().endswith("the lab needs no root: r2cc chaos faults --inventory lab")
+
+
+def test_faults_of_hosts_that_cannot_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No table that says nothing of them, and each name once."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        (tmp_path / "gone.yaml").write_text(f"hosts:\n  - name: node1\n    address: 127.0.0.1\n    port: {port}\n")
+        assert run_cli(["chaos", "faults", "--inventory", str(tmp_path / "gone.yaml")]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("node1: cannot reach ") and said.err.count("node1") == 1
+    assert said.err.splitlines()[-1].startswith("no host could be asked; ")
+
+
+def test_faults_begin_with_what_drives_the_nics_where_that_says_something() -> None:
+    virtual = Able(frozenset(), frozenset(), 0, 0)
+    real = replace(virtual, nics=dict.fromkeys(("eth0", "eth1"), ("mlx5_core", "1", "/sys/x")), rdma=("mlx5_0",))
+    assert _nics({"h0": virtual, "h1": virtual}) == []
+    assert _nics({"n1": real, "n2": real, "n3": virtual}) == [
+        "NICs of n[1-2]: mlx5_core x 2; RDMA: mlx5_0",
+        "NICs of n3: virtual ones alone",
+    ]
 
 
 def test_the_table_of_faults_can_be_read_on_80_columns() -> None:

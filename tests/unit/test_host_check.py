@@ -17,7 +17,7 @@ from paramiko.hostkeys import HostKeyEntry
 
 from harness.errors import CommandError, SshError, UsageError
 from harness.hosts.check import answers, check
-from harness.hosts.parallel import on_all
+from harness.hosts.parallel import Outcome, on_all
 from harness.hosts.remote import preamble
 from harness.hosts.ssh import link
 from harness.hosts.ssh.command import remote_line
@@ -37,6 +37,11 @@ def test_one_failure_hides_nothing() -> None:
     assert [(host["name"], host["ok"]) for host in told["hosts"]] == [("good", True), ("bad", False)]
     assert told["hosts"][1]["error"]["kind"] == "command"
     assert "no room" in told["hosts"][1]["error"]["message"]
+
+
+def test_a_line_has_the_name_of_its_host_once() -> None:
+    outcome = Outcome[None]("h0", None, SshError("unreachable", "h0: cannot reach h0: no route", "ask"), 0.1)
+    assert outcome.why == "cannot reach h0: no route\n  try: ask"
 
 
 def test_what_to_type_for_a_host_that_refuses_names_the_user() -> None:
