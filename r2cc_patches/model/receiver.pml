@@ -33,15 +33,25 @@ inline receive(n) {
 #define GIVEN_UP (rState == Failed)
 #else
 #define FLUSHES(l) true
-#define CHECK_FENCED(l) assert((lane[l].landed & sFinished) == 0) /* invariant 3: what the sender completed was counted */
+#if defined(HANDOVER) && HUSHES
+/* Who gives up by itself does not drain: it has an error, whatever the sender was told. */
+#define CHECK_FENCED(l) assert(R_OVER || (lane[l].landed & sFinished) == 0)
+#else
+/* Invariant 3: what the sender completed was counted. */
+#define CHECK_FENCED(l) assert((lane[l].landed & sFinished) == 0)
+#endif
 #define CHECK_COMPLETED assert(((BIT(RELEASED) - 1) & ~rDone) == 0)
-#define GIVEN_UP false
+#define GIVEN_UP R_OVER
 #endif
 
 /* finished */
 inline poll(l) {
   printf("  R  polls lane %d: %x\n", l, lane[l].landed);
   assert((rDone & lane[l].landed) == 0); /* exactly once */
+  CHECK_NO_ERROR_R;
+#ifdef M_COMPLETION_BY_DEVICE
+  pollDevice(l);
+#endif
   rDone = rDone | lane[l].landed;
   lane[l].landed = 0;
   trimDone()
@@ -104,6 +114,23 @@ inline drain(e) {
   freezing = e
 #endif
 }
+
+#ifdef MAKING
+/* A completion may come later than the Freeze of another lane: of lanes that are not given up, any may still be out. */
+inline drainLost(e) {
+  printf("  R  onFreeze(epoch %d, lane %d, dead %x): drains these alone\n", e, request[e].lane, request[e].dead);
+  progressAll(request[e].dead);
+  k = rDone;
+  i = 1;
+  do
+  :: i <= made -> k = k | lane[i].landed; i++
+  :: else -> break
+  od;
+  i = 0;
+  assert(((BIT(RELEASED) - 1) & ~k) == 0);
+  k = 0
+}
+#endif
 
 inline fenceDead(lost) {
   i = 1;
@@ -211,6 +238,7 @@ inline onSwitch(e) {
 #define SAID sGone
 #endif
 #define EACH_LANE_R(x) \
+  MAKING_LANE_R(x) \
   :: d_step { !freezing && !HAS(rGone, x) && lane[x].landed && FLUSHES(x) -> poll(x) } \
   :: d_step { HAS(receiverErr, x) && IN_PLAN(R, x) && !HAS(rGone | suspectOut | SAID, x) && !over -> \
     printf("  R  Suspect(lane %d)\n", x); suspectOut = suspectOut | BIT(x) }
@@ -218,16 +246,17 @@ inline onSwitch(e) {
 #ifdef TWO_STEPS
 #define ON_FREEZE(e) \
   :: d_step { FREEZE(e) -> drain(e) } \
-  :: d_step { freezing == e && USABLE(request[e].lane) -> freeze(e, 1) } \
+  :: d_step { freezing == e && SEEMS_USABLE(request[e].lane) -> freeze(e, 1) } \
   :: d_step { freezing == e && LOST(request[e].lane) -> freeze(e, 0) }
 #else /* What lands between drain and fence is discarded by the fence: the steps may be one. */
 #define ON_FREEZE(e) \
-  :: d_step { FREEZE(e) && USABLE(request[e].lane) -> drain(e); freeze(e, 1) } \
+  :: d_step { FREEZE(e) && SEEMS_USABLE(request[e].lane) -> drain(e); freeze(e, 1) } \
   :: d_step { FREEZE(e) && LOST(request[e].lane) -> drain(e); freeze(e, 0) }
 #endif
 #define EACH_EPOCH_R(e) \
   ON_FREEZE(e) \
-  :: d_step { SWITCH(e) && USABLE(request[e].lane) && USABLE(request[e].dead) -> onSwitch(e) } \
+  ON_FREEZE_EARLY(e) \
+  :: d_step { SWITCH(e) && SEEMS_USABLE(request[e].lane) && SEEMS_USABLE(request[e].dead) -> onSwitch(e) } \
   ANSWER_AGAIN(e)
 #ifdef M_ANSWER_NOT_REPEATED
 #define ANSWER_AGAIN(e)
@@ -239,6 +268,7 @@ inline onSwitch(e) {
 active proctype Receiver() {
 end:
   do
+  HANDOVER_R
   EACH_MESSAGE_R(0)
   EACH_MESSAGE_R(1)
   EACH_MESSAGE_R(2)

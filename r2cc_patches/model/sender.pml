@@ -23,6 +23,7 @@
 inline send(n) {
   l = LANE_FOR(S, n);
   printf("S  message %d goes out on lane %d\n", n, l);
+  CHECK_NO_ERROR_S;
   assert(n >= lane[l].sNext); /* invariant 2 */
   lane[l].sNext = n + 1;
   sPosted = sPosted | BIT(n);
@@ -38,11 +39,11 @@ inline send(n) {
 
 /* progress: when is a message known to be with the receiver? */
 #ifdef ACKS /* sockets: an Ack said so; Acks carry the prefix, and an old one is as good as a late one */
-#define CAN_FINISH(n) (n == RELEASED && HAS(rDone, n))
+#define CAN_FINISH(n) (n == RELEASED && HAS(rDone, n) && S_ASKS)
 #else /* RDMA: the transport's own acknowledgement, which is in before the receiver polled its completion */
 #define CAN_FINISH(n) \
-  (HAS(sPosted, n) && !HAS(sFinished, n) && !HAS(sGone, LANE_FOR(S, n)) && !HAS(lane[LANE_FOR(S, n)].wire, n) && \
-   HAS(rDone | lane[LANE_FOR(S, n)].landed, n))
+  (HAS_PLAN_S && S_ASKS && HAS(sPosted, n) && !HAS(sFinished, n) && !HAS(sGone, LANE_FOR(S, n)) && \
+   !HAS(lane[LANE_FOR(S, n)].wire, n) && HAS(rDone | lane[LANE_FOR(S, n)].landed, n))
 #endif
 
 #ifdef FLUSH
@@ -68,6 +69,7 @@ inline send(n) {
 /* Only what the receiver has may be called done. */
 inline finish(n) {
   printf("S  message %d is with the receiver\n", n);
+  CHECK_NO_ERROR_S;
   sFinished = sFinished | BIT(n);
   sPosted = sPosted & ~BIT(n)
 #ifdef FLUSH
@@ -80,6 +82,7 @@ inline finish(n) {
 inline dropAtSender(l) {
   sGone = sGone | BIT(l);
   lane[l].sNext = 0;
+  NEVER_MADE(l);
   forgetFaults(l)
 }
 
@@ -157,11 +160,11 @@ inline startExchange(t) {
 
 /* A lane is idle if it is up and neither plan, exchange nor switch uses it. */
 #ifdef M_TARGET_FROM_SWITCH
-#define IDLE(l) (l <= made && !HAS(sGone, l) && !IN_PLAN(S, l))
+#define IDLE(l) (l <= made && READY(l) && !HAS(sGone, l) && !IN_PLAN(S, l))
 #elif defined(M_TARGET_IN_PLAN)
-#define IDLE(l) (l <= made && !HAS(sGone, l) && !PENDING(l))
+#define IDLE(l) (l <= made && READY(l) && !HAS(sGone, l) && !PENDING(l))
 #else
-#define IDLE(l) (l <= made && !HAS(sGone, l) && !IN_PLAN(S, l) && !PENDING(l))
+#define IDLE(l) (l <= made && READY(l) && !HAS(sGone, l) && !IN_PLAN(S, l) && !PENDING(l))
 #endif
 
 /* idleLane, else requestLane ... laneReady: that handshake is not modelled, a lane fails after it as well as before. */
@@ -317,7 +320,7 @@ inline startSwitch(keep, ahead) {
 
 /* With two steps: when the second has not begun (an idle connection leaves the first). */
 #define CAN_SWITCH(ahead) \
-  (switches && sState == Active && !pendingEpoch && sBelow + (ahead) < N && sEpoch < EPOCHS && \
+  (switches && sState == Active && !pendingEpoch && ANY_IDLE && sBelow + (ahead) < N && sEpoch < EPOCHS && \
    (plan[S].steps == 1 || (STEPS > 2 && plan[S].steps == 2 && plan[S].from[1] >= sBelow + (ahead))))
 
 inline onSwitched(e) {
@@ -332,98 +335,3 @@ inline onSwitched(e) {
 #else
 #define FENCED(e) (sState == Exchanging && e == sEpoch && HAS(answerOut, e))
 #endif
-
-#define QUIET \
-  (sFinished == ALL && rDone == ALL && sState == Active && rState == Active && !pendingEpoch && !freezing && \
-   plan[S].steps == 1 && plan[R].steps == 1 && !DEAD(plan[S].a[0]) && !DEAD(plan[S].b[0]))
-
-#define EACH_MESSAGE_S(n) \
-  :: d_step { CAN_SEND(n) -> send(n) } \
-  FINISH_S(n)
-#if defined(FLUSH) && !defined(M_LEFT_LANE_UNHEARD)
-#define HEEDS(x) (!HAS(sGone, x) || sState == Active)
-#else
-#define HEEDS(x) !HAS(sGone, x)
-#endif
-#define EACH_LANE_S(x) \
-  :: d_step { HAS(cut, x) && !HAS(sGone, x) -> loseLane(x, false) } /* onPathDown, a transport error */ \
-  :: d_step { HAS(suspectOut, x) && HEEDS(x) -> loseLane(x, true); suspectOut = suspectOut & ~BIT(x) } /* onSuspect */ \
-  :: d_step { alarms && x <= made && !HAS(sGone, x) && !DEAD(x) && !over -> alarms--; loseLane(x, false) } /* a wrong verdict */
-#define EACH_EPOCH_S(e) \
-  :: d_step { FENCED(e) -> onFenced(e) }
-
-#ifdef M_SAME_NIC_BARRED /* a lane broke there: with one NIC there is no other */
-#define MAY_RECOVER (sDead == 0)
-#else
-#define MAY_RECOVER true
-#endif
-
-active proctype Sender() {
-#ifndef CONNECT
-  /* Two lanes, active at both ends; with CONNECT they begin as strangers. */
-  d_step {
-    made = 2;
-    addStep(S, 0, 1, 2);
-    addStep(R, 0, 1, 2);
-    sState = Active;
-    rState = Active
-  };
-#endif
-  do
-  EACH_MESSAGE_S(0)
-  EACH_MESSAGE_S(1)
-  EACH_MESSAGE_S(2)
-#if N > 3
-  EACH_MESSAGE_S(3)
-#endif
-#if N > 4
-  EACH_MESSAGE_S(4)
-#endif
-  EACH_LANE_S(1)
-  EACH_LANE_S(2)
-  EACH_LANE_S(3)
-  EACH_LANE_S(4)
-  EACH_LANE_S(5)
-#if LANES > 5
-  EACH_LANE_S(6)
-#endif
-#if LANES > 6
-  EACH_LANE_S(7)
-#endif
-  EACH_EPOCH_S(1)
-  EACH_EPOCH_S(2)
-  EACH_EPOCH_S(3)
-  EACH_EPOCH_S(4)
-  EACH_EPOCH_S(5)
-#if EPOCHS > 5
-  EACH_EPOCH_S(6)
-#endif
-#if EPOCHS > 6
-  EACH_EPOCH_S(7)
-#endif
-  :: d_step { (sState == Frozen || sState == Connecting) && !over && MAY_RECOVER -> recover() }
-  :: d_step { sState == Frozen && outages -> outages--; sState = Holding }
-  :: d_step { sState == Holding -> sState = Frozen } /* a path returned */
-  :: d_step { CAN_SWITCH(AHEAD) && !over -> startSwitch(1, AHEAD) }
-  :: d_step { CAN_SWITCH(AHEAD) && !over -> startSwitch(0, AHEAD) }
-#if AHEAD > 0
-  :: d_step { CAN_SWITCH(0) && !over -> startSwitch(1, 0) } /* an idle connection */
-  :: d_step { CAN_SWITCH(0) && !over -> startSwitch(0, 0) }
-#endif
-  :: d_step { SWITCHING && pendingEpoch == sEpoch && HAS(answerOut, sEpoch) -> onSwitched(sEpoch) }
-  :: d_step { SWITCHING && !over -> startExchange(0) } /* kSwitchLimitNs */
-  :: d_step { plan[S].steps > 1 && plan[S].from[1] <= RELEASED -> printf("S  trims its plan\n"); trim(S) }
-#ifndef M_REQUEST_NOT_REPEATED
-  :: d_step { (sState == Exchanging || SWITCHING) && !HAS(requestOut, sEpoch) ->
-    requestOut = requestOut | BIT(sEpoch) } /* repeat */
-#endif
-#ifdef FLUSH
-  :: d_step { sState == Failed -> printf("S  what its user was told is done is missing\n"); over = true } -> break
-#endif
-  :: d_step { QUIET && !over ->
-    assert(sEpoch == rEpoch && plan[S].from[0] == plan[R].from[0]);
-    assert(plan[S].a[0] == plan[R].a[0] && plan[S].b[0] == plan[R].b[0]);
-    assert(lane[plan[S].a[0]].wire == 0 && lane[plan[S].b[0]].wire == 0); /* no message too many */
-    over = true } -> break
-  od
-}

@@ -49,6 +49,7 @@
 #define BIT(i) (1 << (i))
 #define HAS(mask, i) (((mask) >> (i)) & 1)
 #define ALL (BIT(N) - 1)
+#define LOWEST(m) ((m) & (~(m) + 1))
 #define MAX(x, y) ((x) > (y) -> (x) : (y))
 /* How many messages from 0 on are in the mask, without a hole. */
 #define PREFIX(m) \

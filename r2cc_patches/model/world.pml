@@ -1,6 +1,5 @@
 /* What neither end decides: bytes land, lanes die, datagrams are lost. */
 
-#define LOWEST(m) ((m) & (~(m) + 1))
 #define CAN_LAND(l) (!DEAD(l) && !HAS(rGone, l) && lane[l].wire && lane[l].recvs)
 
 inline land(l) {
@@ -8,6 +7,7 @@ inline land(l) {
   assert(LOWEST(lane[l].wire) == LOWEST(lane[l].recvs)); /* a message in another's buffer */
   k = LOWEST(lane[l].wire);
   assert((rDone & k) == 0); /* a write into a buffer that may be the user's again */
+  CHECK_NO_ERROR_R;
   lane[l].wire = lane[l].wire & ~k;
   lane[l].recvs = lane[l].recvs & ~k;
 #ifdef ACKS /* sockets: the receiver's own call copies the bytes, so it sees them at once */
@@ -59,6 +59,8 @@ end:
   EACH_LANE_W(7)
 #endif
   :: d_step { resets && made && !over -> resetAll() }
+  HANDOVER_W
+  MAKING_W
   :: d_step { losses && WAITING && HAS(requestOut, sEpoch) -> losses--; requestOut = requestOut & ~BIT(sEpoch) }
   :: d_step { losses && WAITING && HAS(answerOut, sEpoch) -> losses--; answerOut = answerOut & ~BIT(sEpoch) }
   od
