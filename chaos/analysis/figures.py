@@ -40,11 +40,12 @@ Json = dict[str, Any]
 def run_figures(data: RunData, mode: int, *, iterations: int) -> Run:
     """The figures of one run, which nothing has judged yet: it has no checks."""
     finished = data.whole
+    all_of = sum(len(data.iterations[index]) == data.ranks for index in finished)
     ends = data.by_event.get("bench_end", [])
     healthy = healthy_ms(data)
     return Run(
         run=0,
-        completed=len(finished) == _asked(ends, iterations) and len(ends) == data.ranks > 0 and ended_well(data),
+        completed=all_of == _asked(ends, iterations) and len(ends) == data.ranks > 0 and ended_well(data),
         iterations=len(finished),
         wrong_elements=wrong_elements(data),
         healthy_ms=Healthy(_round(median(healthy)), _round(percentile(healthy, 99))),

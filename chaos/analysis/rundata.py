@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
-from harness.workloads.reading.steps import FOREIGN
+from harness.workloads.reading.steps import FOREIGN, OP
 
 Line = dict[str, Any]
 Nic = tuple[str, str]
@@ -71,6 +71,10 @@ class FaultTimes:
         return self.reverts[-1] if self.reverts else None
 
 
+WITHOUT = 3
+"""Iterations that a program's ranks are never apart: further behind than that, a rank was left out."""
+
+
 @dataclass
 class RunData:
     """Every line of one run, by kind."""
@@ -101,14 +105,22 @@ class RunData:
 
     @cached_property
     def whole(self) -> dict[int, Span]:
-        """Iterations that every rank finished, from the first start to the last end. Asked for by every figure, and a
-        long run has many: they are counted once."""
-        ranks = self.ranks
+        """Iterations that every rank finished which the job still had, from the first start to the last end. Asked for
+        by every figure, and a long run has many: they are counted once."""
+        left = self._left
         return {
             index: Span(min(s.start_ns for s in spans.values()), max(s.end_ns for s in spans.values()))
             for index, spans in sorted(self.iterations.items())
-            if len(spans) == ranks
+            if len(spans) + sum(last < index for rank, last in left.items() if rank not in spans) == self.ranks
         }
+
+    @property
+    def _left(self) -> dict[int, int]:
+        """Ranks that a program went on without, as after ncclCommShrink, and the last iteration of each."""
+        if self.start is None or self.start["op"] != OP:
+            return {}
+        last = {rank: index for index, spans in sorted(self.iterations.items()) for rank in spans}
+        return {rank: index for rank, index in last.items() if index + WITHOUT <= max(last.values())}
 
     @cached_property
     def durations_ms(self) -> dict[int, float]:

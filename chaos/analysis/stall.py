@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from chaos.analysis.moves import moves
-from chaos.analysis.phases import healthy_indices
+from chaos.analysis.phases import healthy_indices, healthy_ms
 from chaos.analysis.rundata import FaultTimes, Key, RunData, Span
-from chaos.analysis.stats import percentile
+from chaos.analysis.stats import median, percentile
 
 DRAIN_NS = 100_000_000
 """Receive buffers hold at most about 6 MB: 50 ms at 1 Gbit/s. Without it a stall of seconds was read as 3 ms once."""
@@ -21,9 +21,11 @@ def stall_ms(data: RunData, fault: FaultTimes) -> float | None:
     somewhere inside it, and DRAIN_MS more: what has arrived in kernel buffers is still delivered after the link is
     gone, and the gap that the fault causes only begins then. None when no connection had a delivery gap there: nothing
     was measured, which is not 0. Where NCCL's profiler interface tells (libr2cc_progress.so), it is the longest time
-    for which a rank moved nothing while an operation was under way, less its longest before the fault.
+    for which a rank moved nothing while an operation was under way, less its longest before the fault. A program also
+    computes: its next operation may begin as much later as a healthy iteration takes.
     """
-    told = _told_ms(data, onsets(fault), fault)
+    computes_ns = round((median(healthy_ms(data)) or 0.0) * 1e6)
+    told = _told_ms(data, [Span(w.start_ns, w.end_ns + computes_ns) for w in onsets(fault)], fault)
     return worst_gap_ms(data, onsets(fault)) if told is None else told
 
 

@@ -93,3 +93,50 @@ def test_the_interval_of_a_median_is_that_of_the_tables(count: int, expected: tu
 def test_no_interval_of_nothing() -> None:
     with pytest.raises(ValueError, match="no values"):
         median_interval([])
+
+
+def program(*lines: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of a program of three ranks with NCCL's profiler; one loses its last NIC at 1447 (chaos_literal.py)."""
+    said = [line for line in told("migrate") if line["event"] in ("run_start", "fault", "probe", "run_end")]
+    for rank, host in enumerate(("h0", "h1", "h2")):
+        said.append({"schema": 1, "arm": "migrate", "run": 0, **literal.at(990, host, "bench_start")})
+        said[-1] |= {"rank": rank, "ranks": 3, "op": "command", "connections": [], "bytes": 0}
+    said += [{"schema": 1, "arm": "migrate", "run": 0, **line} for line in lines]
+    return sorted(said, key=lambda line: line["t_ns"])
+
+
+def step(rank: int, index: int, start_ms: float, end_ms: float) -> dict[str, Any]:
+    times = {"start_ns": literal.ns(start_ms), "end_ns": literal.ns(end_ms)}
+    return literal.at(end_ms, f"h{rank}", "iteration") | {"rank": rank, "index": index, "wrong_elements": 0, **times}
+
+
+def steps(rank: int, ends_ms: list[float]) -> list[dict[str, Any]]:
+    return [step(rank, i, start, end) for i, (start, end) in enumerate(zip([1000.0, *ends_ms], ends_ms, strict=False))]
+
+
+def still(rank: int, began_ms: float, took_ms: float) -> dict[str, Any]:
+    line = literal.at(began_ms + took_ms, f"h{rank}", "traffic") | {"rank": rank, "comm": "c", "stall_us": took_ms * 1e3}
+    return line | {"stall_began_ns": literal.ns(began_ms)}
+
+
+def test_a_program_that_goes_on_without_a_rank_has_whole_iterations_of_those_that_are_left() -> None:
+    """Rank 2 ends after three steps of 200; the others shrink, and the fourth takes them 900."""
+    left = [1200.0, 1400.0, 1600.0, 2500.0, 2700.0, 2900.0]
+    lines = program(*steps(0, left), *steps(1, left), *steps(2, left[:3]))
+    data = read_run(lines)
+    assert [round(took) for took in data.durations_ms.values()] == [200, 200, 200, 900, 200, 200]
+    (cable,) = run_figures(data, 1, iterations=6).faults
+    assert cable.longest_ms == 900.0
+    one_behind = read_run(program(*steps(0, left[:5]), *steps(1, left[:5]), *steps(2, left[:3])))
+    assert list(one_behind.whole) == [0, 1, 2], "two behind is late, and may yet come"
+
+
+@pytest.mark.parametrize(("began_ms", "stall_ms"), [(1640.0, 400.0), (1760.0, 0.0)])
+def test_a_stall_may_begin_as_late_as_the_next_operation_of_a_program_that_computes(
+    began_ms: float, stall_ms: float
+) -> None:
+    """Confirmed at 1455 at the latest, 100 that receive buffers take, and 200 of a healthy iteration."""
+    ends = [1200.0, 1400.0, 1600.0, 2300.0]
+    lines = program(*(line for rank in range(3) for line in steps(rank, ends)), still(0, began_ms, 400.0))
+    (cable,) = run_figures(read_run(lines), 1, iterations=4).faults
+    assert cable.stall_ms == stall_ms
