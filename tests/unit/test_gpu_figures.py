@@ -115,8 +115,12 @@ def steps(rank: int, ends_ms: list[float]) -> list[dict[str, Any]]:
 
 
 def still(rank: int, began_ms: float, took_ms: float) -> dict[str, Any]:
-    line = literal.at(began_ms + took_ms, f"h{rank}", "traffic") | {"rank": rank, "comm": "c", "stall_us": took_ms * 1e3}
-    return line | {"stall_began_ns": literal.ns(began_ms)}
+    line = literal.at(began_ms + took_ms, f"h{rank}", "traffic") | {
+        "rank": rank,
+        "comm": "c",
+        "stall_us": took_ms * 1e3,
+    }
+    return line | {"stall_us": took_ms * 1e3, "stall_began_ns": literal.ns(began_ms)}
 
 
 def test_a_program_that_goes_on_without_a_rank_has_whole_iterations_of_those_that_are_left() -> None:
