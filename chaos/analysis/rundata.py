@@ -72,7 +72,7 @@ class FaultTimes:
 
 
 WITHOUT = 3
-"""Iterations that a program's ranks are never apart: further behind than that, a rank was left out."""
+"""Iterations that the others end after a rank has ended, if they go on without it."""
 
 
 @dataclass
@@ -116,11 +116,20 @@ class RunData:
 
     @property
     def _left(self) -> dict[int, int]:
-        """Ranks that a program went on without, as after ncclCommShrink, and the last iteration of each."""
+        """Ranks that a program went on without, as after ncclCommShrink, and the last iteration of each: the next one
+        of the others ended after it, and some more after the rank itself had ended. Ranks that only count otherwise,
+        or are behind, are none."""
         if self.start is None or self.start["op"] != OP:
             return {}
         last = {rank: index for index, spans in sorted(self.iterations.items()) for rank in spans}
-        return {rank: index for rank, index in last.items() if index + WITHOUT <= max(last.values())}
+        ended = {line["rank"]: int(line["t_ns"]) for line in self.by_event.get("bench_end", [])}
+        out = {}
+        for rank, index in last.items():
+            later = [max(s.end_ns for s in spans.values()) for i, spans in self.iterations.items() if i > index]
+            own = self.iterations[index][rank].end_ns
+            if rank in ended and min(later, default=0) > own and sum(end > ended[rank] for end in later) >= WITHOUT:
+                out[rank] = index
+        return out
 
     @cached_property
     def durations_ms(self) -> dict[int, float]:

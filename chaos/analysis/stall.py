@@ -9,6 +9,7 @@ from chaos.analysis.moves import moves
 from chaos.analysis.phases import healthy_indices, healthy_ms
 from chaos.analysis.rundata import FaultTimes, Key, RunData, Span
 from chaos.analysis.stats import median, percentile
+from harness.workloads.reading.steps import OP
 
 DRAIN_NS = 100_000_000
 """Receive buffers hold at most about 6 MB: 50 ms at 1 Gbit/s. Without it a stall of seconds was read as 3 ms once."""
@@ -21,11 +22,9 @@ def stall_ms(data: RunData, fault: FaultTimes) -> float | None:
     somewhere inside it, and DRAIN_MS more: what has arrived in kernel buffers is still delivered after the link is
     gone, and the gap that the fault causes only begins then. None when no connection had a delivery gap there: nothing
     was measured, which is not 0. Where NCCL's profiler interface tells (libr2cc_progress.so), it is the longest time
-    for which a rank moved nothing while an operation was under way, less its longest before the fault. A program also
-    computes: its next operation may begin as much later as a healthy iteration takes.
+    for which a rank moved nothing while an operation was under way, less its longest before the fault.
     """
-    computes_ns = round((median(healthy_ms(data)) or 0.0) * 1e6)
-    told = _told_ms(data, [Span(w.start_ns, w.end_ns + computes_ns) for w in onsets(fault)], fault)
+    told = _told_ms(data, _begins(data, fault), fault)
     return worst_gap_ms(data, onsets(fault)) if told is None else told
 
 
@@ -49,6 +48,21 @@ def _told_ms(data: RunData, windows: Sequence[Span], fault: FaultTimes) -> float
 def onsets(fault: FaultTimes) -> list[Span]:
     """When a stall may begin."""
     return [Span(span.start_ns, span.end_ns + DRAIN_NS) for span in fault.onsets]
+
+
+def _begins(data: RunData, fault: FaultTimes) -> list[Span]:
+    """When the stall of a program may begin that also computes: its next operation may come as much later as a healthy
+    iteration takes, but not after the undo, nor after the next fault."""
+    spans = onsets(fault)
+    if data.start is None or data.start["op"] != OP:
+        return spans
+    computes_ns = round((median(healthy_ms(data)) or 0.0) * 1e6)
+    ends = sorted({*fault.reverts, *(span.start_ns for other in data.faults for span in other.onsets)})
+    until_ns = [min((end for end in ends if end > span.start_ns), default=span.end_ns + computes_ns) for span in spans]
+    return [
+        Span(span.start_ns, max(span.end_ns, min(span.end_ns + computes_ns, until)))
+        for span, until in zip(spans, until_ns, strict=True)
+    ]
 
 
 def longest_gap_ms(data: RunData, fault: FaultTimes) -> float | None:

@@ -123,24 +123,58 @@ def still(rank: int, began_ms: float, took_ms: float) -> dict[str, Any]:
     return line | {"stall_us": took_ms * 1e3, "stall_began_ns": literal.ns(began_ms)}
 
 
+NOTHING = {"wrong_elements": 0, "max_rss_bytes": 0, "cpu_s": 0.0}
+
+
+def ended(rank: int, at_ms: float, completed: int) -> dict[str, Any]:
+    return literal.at(at_ms, f"h{rank}", "bench_end") | {"rank": rank, "completed": completed, **NOTHING}
+
+
+LEFT = [1200.0, 1400.0, 1600.0, 2500.0, 2700.0, 2900.0, 3100.0]
+
+
 def test_a_program_that_goes_on_without_a_rank_has_whole_iterations_of_those_that_are_left() -> None:
-    """Rank 2 ends after three steps of 200; the others shrink, and the fourth takes them 900."""
-    left = [1200.0, 1400.0, 1600.0, 2500.0, 2700.0, 2900.0]
-    lines = program(*steps(0, left), *steps(1, left), *steps(2, left[:3]))
+    """Rank 2 does three steps of 200; the others shrink, and the fourth takes them 900."""
+    lines = program(*steps(0, LEFT), *steps(1, LEFT), *steps(2, LEFT[:3]), ended(2, 2560.0, 3))
     data = read_run(lines)
-    assert [round(took) for took in data.durations_ms.values()] == [200, 200, 200, 900, 200, 200]
-    (cable,) = run_figures(data, 1, iterations=6).faults
+    assert [round(took) for took in data.durations_ms.values()] == [200, 200, 200, 900, 200, 200, 200]
+    (cable,) = run_figures(data, 1, iterations=7).faults
     assert cable.longest_ms == 900.0
-    one_behind = read_run(program(*steps(0, left[:5]), *steps(1, left[:5]), *steps(2, left[:3])))
-    assert list(one_behind.whole) == [0, 1, 2], "two behind is late, and may yet come"
 
 
-@pytest.mark.parametrize(("began_ms", "stall_ms"), [(1640.0, 400.0), (1760.0, 0.0)])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (*steps(0, LEFT), *steps(1, LEFT), *steps(2, LEFT[:3])),  # it may yet come
+        (*steps(0, LEFT), *steps(1, LEFT), *steps(2, LEFT[:3]), ended(2, 3200.0, 3)),  # rank 2 counts otherwise
+        (*steps(0, LEFT), *steps(1, LEFT), *steps(2, LEFT[:3]), ended(2, 2800.0, 3)),  # two more: they may be behind
+        (*steps(0, LEFT), *steps(1, LEFT), *steps(2, [1500.0, 2100.0, 2650.0]), ended(2, 2660.0, 3)),  # longer steps
+    ],
+)
+def test_a_rank_that_is_late_or_counts_otherwise_is_not_left_out(lines: tuple[dict[str, Any], ...]) -> None:
+    assert list(read_run(program(*lines)).whole) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("began_ms", "stall_ms"),
+    [
+        (1640.0, 400.0),  # confirmed at 1455 at the latest, 100 that receive buffers take, and 200 of an iteration
+        (1760.0, 0.0),
+    ],
+)
 def test_a_stall_may_begin_as_late_as_the_next_operation_of_a_program_that_computes(
     began_ms: float, stall_ms: float
 ) -> None:
-    """Confirmed at 1455 at the latest, 100 that receive buffers take, and 200 of a healthy iteration."""
     ends = [1200.0, 1400.0, 1600.0, 2300.0]
     lines = program(*(line for rank in range(3) for line in steps(rank, ends)), still(0, began_ms, 400.0))
     (cable,) = run_figures(read_run(lines), 1, iterations=4).faults
+    assert cable.stall_ms == stall_ms
+
+
+@pytest.mark.parametrize(("began_ms", "stall_ms"), [(1990.0, 400.0), (2001.0, 0.0)])
+def test_a_stall_that_began_after_the_undo_is_not_the_faults(began_ms: float, stall_ms: float) -> None:
+    """Steps of 1,300; undone at 2000."""
+    ends = [1440.0, 2740.0, 4040.0]
+    said = [step(rank, i, end - 1300.0, end) for rank in range(3) for i, end in enumerate(ends)]
+    (cable,) = run_figures(read_run(program(*said, still(0, began_ms, 400.0))), 1, iterations=3).faults
     assert cable.stall_ms == stall_ms
