@@ -108,8 +108,15 @@ bool risen;
 #define RISES
 #endif
 
+/* watchHold: since it last could carry data, also where a path is up and no lane can be made there, or no count comes. */
+#ifdef M_HOLD_WITHOUT_PATH_ALONE
+#define CARRIES_NOTHING (sState == Holding)
+#else
+#define CARRIES_NOTHING (sState == Holding || ((sState == Frozen || sState == Exchanging) && HAS_PLAN_S))
+#endif
+
 #define HANDOVER_S \
-  :: d_step { sState == Holding && !over -> printf("S  R2CC_HOLD_MS is over\n"); failSender() } \
+  :: d_step { CARRIES_NOTHING && !over -> printf("S  R2CC_HOLD_MS is over\n"); failSender() } \
   :: d_step { rBye && !S_OVER && !over -> rBye = 0; byeAtSender() } \
   :: d_step { sState == Failed && !sErr && sFinished != ALL -> printf("S  its user has an error\n"); sErr = 1 } \
   BYE_AGAIN_S \

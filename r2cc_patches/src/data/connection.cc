@@ -223,10 +223,6 @@ void Connection::shutdown() {
 // once, and whoever must not go on before they are over asks fencing() (invariant 3: the sender reports a lane as lost
 // only then, the receiver counts only then).
 
-namespace {
-constexpr int64_t kFenceLimitNs = msToNs(10000);  // what needs longer than this hangs
-}  // namespace
-
 /// Nothing is posted on it or tested any more. The state first: until the lane is up, its comm belongs to the
 /// connector's thread.
 void Connection::retire(const LanePtr& lane) {

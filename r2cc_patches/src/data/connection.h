@@ -209,6 +209,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// The rest of it. Static: what was begun is brought to its end without the connection, too.
   static void fenceApart(const Services& services, const std::weak_ptr<Connection>& whose, const LanePtr& lane,
                          const std::vector<void*>& handles);
+  static constexpr int64_t kFenceLimitNs = msToNs(10000);  // what needs longer than this hangs
   void failIfFenceHangs(int64_t now);
   /// What isend, irecv and test say when no message will pass any more.
   ncclResult_t overNow() const;

@@ -12,6 +12,7 @@
 
 #include "data/ack_rule.h"
 #include "data/connection.h"
+#include "data/hold.h"
 #include "data/kept_messages.h"
 #include "data/lent_looks.h"
 #include "data/load.h"
@@ -198,6 +199,14 @@ class SendConnection final : public Connection {
   bool idle(int64_t now) const { return !hasOutstanding() && !carriedSince(now - kIdleNs) && ackedAt_ < now - kIdleNs; }
   LanePtr laneOn(const Path* path) const;
   bool placeLanes(int64_t now);
+  // when nothing is carried (send_hold.cc)
+  Hold::Spent spent(int64_t now) const;
+  void watchHold(int64_t now);
+  void sayHeld();
+  void endHold();
+  /// A path is up, and no lane could be made on it for long.
+  bool held() const;
+  std::string refusedWhere() const;
   /// How messages would best be cut over so many lanes, by what NCCL gives us.
   Slicing wantedCut(size_t lanes) const;
   /// Whether messages go on to be cut as they are.
@@ -247,6 +256,7 @@ class SendConnection final : public Connection {
   uint64_t leaveFrom_ = 0;                    // an idle one asks its old steps to end once so much is posted
   const Path* avoid_ = nullptr;               // no lane could be made on it just now
   std::string cause_;
+  std::string lostBy_;                                  // why it last left Active
   std::string failingOver_;                             // the cause of a failover that does not count yet
   static constexpr int64_t kFirstRepeatNs = msToNs(4);  // doubled with every repeat
   int64_t nextRepeat_ = 0, repeatAfter_ = 0;
@@ -266,7 +276,7 @@ class SendConnection final : public Connection {
   void noteCarried(int64_t at);
   int64_t lastCarried_ = 0;
   int64_t firstCarried_ = 0;  // 0: never, or for long
-  int64_t holdingSince_ = 0;
+  Hold hold_;
   static constexpr int64_t kStallNs = msToNs(8), kIdleNs = msToNs(10);
   uint64_t seenAcked_ = 0;
   int64_t ackedAt_ = 0;       // when acked_ last grew

@@ -37,7 +37,7 @@ bool SendConnection::inUse(const LanePtr& lane) const {
 
 void SendConnection::failover(const std::vector<LanePtr>& lanes, const std::string& cause) {
   if (over()) return;
-  if (state() == ConnectionState::Active && !lanes.empty()) failingOver_ = cause;
+  if (state() == ConnectionState::Active && !lanes.empty()) failingOver_ = lostBy_ = cause;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
     for (const LanePtr& lane : lanes) {
@@ -73,10 +73,11 @@ void SendConnection::recover(const std::string& cause) {
   if (path == nullptr) peer.addByRouter();
   if (path != nullptr) {
     if (state() == ConnectionState::Holding) setState(ConnectionState::Frozen, "a path returned");
-    return requestLane(path);
+    if (hold_.mayTry(path, runNs())) requestLane(path);
+    return;
   }
   if (state() == ConnectionState::Holding) return;
-  holdingSince_ = runNs();
+  if (!everActive_) hold_.forgetNoPath();
   countFailover();
   services_.info("R2CC: no path to peer " + peer.describe() + " (" + cause + "): holding for up to " +
                  std::to_string(services_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
@@ -144,6 +145,7 @@ const char* SendConnection::resume(const Fenced& message) {
   setState(ConnectionState::Active, cause_, replayed);
   countFailover();
   everActive_ = true;
+  endHold();
   lateLanes_ = 0;
   pump(holdFrom_);
   peer.resends |= drives_;  // when the others were answered that wait as well
@@ -165,6 +167,7 @@ void SendConnection::onSuspect(const Suspect& message) {
 void SendConnection::onPathDown(const Path* path, const std::string& cause) {
   const std::vector<LanePtr> lanes = lanes_;
   std::vector<LanePtr> used;
+  hold_.forget(path);
   // Idle lanes first: none of them may be chosen as the target of the failover that follows.
   for (const LanePtr& lane : lanes) {
     if (lane->path != path) continue;
@@ -259,9 +262,7 @@ void SendConnection::tick(int64_t now) {
   judgeLanes(now);
   if (now >= nextRepeat_) repeat(now);
   if (welcomed_) maintain(now);
-  if (state() == ConnectionState::Holding && now - holdingSince_ > services_.holdNs) {
-    fail("no path for " + std::to_string(services_.holdNs / 1000000) + " ms (R2CC_HOLD_MS); last cause: " + cause_);
-  }
+  watchHold(now);
 }
 
 /// Requests are repeated until answered, on every path: the best two may be black holes. Whether a path lets anything
@@ -269,7 +270,8 @@ void SendConnection::tick(int64_t now) {
 void SendConnection::repeat(int64_t now) {
   repeatAfter_ = std::min(std::max(repeatAfter_, kFirstRepeatNs) * 2, everActive_ ? kMaxRepeatNs : kMaxConnectRepeatNs);
   nextRepeat_ = now + repeatAfter_;
-  const bool asks = !welcomed_ || opening(nullptr) || proposed_ || state() == ConnectionState::Exchanging;
+  const bool waits = state() == ConnectionState::Exchanging || state() == ConnectionState::Frozen;
+  const bool asks = !welcomed_ || opening(nullptr) || proposed_ || waits;
   for (const auto& path : peer.paths()) {
     if (!asks || !path->linked || !peer.counts(*path) || now - path->lastPing < kRoundNs) continue;
     if (peer.known) peer.ping(*path, kNoRound, now);

@@ -18,6 +18,7 @@ constexpr size_t kMostShares = 16;  // lanes are listed in one datagram
 // What speaks against a path, in lanes: each outweighs whatever there can be of the one before it.
 constexpr size_t kSameHome = size_t{1} << 12, kSameFate = size_t{1} << 28, kByRouter = size_t{1} << 29,
                  kDoubt = size_t{1} << 30, kNoData = size_t{1} << 34;
+constexpr int kMostRefusals = 8;
 
 /// Counts connections of this peer that carry something, at home on each local NIC; all of them if none does.
 void countDemand(Peer& peer, size_t nics, int64_t now, const Distance& distance) {
@@ -113,7 +114,11 @@ void SendConnection::laneReady(const LanePtr& lane) {
 void SendConnection::loseLane(const LanePtr& lane, const std::string& cause) {
   if (inUse(lane)) return failover({lane}, cause);
   const bool made = lane->usable();
-  if (!made) avoid_ = lane->path;
+  if (!made) {
+    avoid_ = lane->path;
+    const bool pathLost = lane->path->state() == PathState::Dead;
+    if (state() != ConnectionState::Active && !pathLost) hold_.refuse(lane->path, cause, runNs());
+  }
   peer.tell(CloseLane{id, lane->id});
   {
     const Owned owned(owner_, Owned::Wait::Yes);
@@ -157,11 +162,14 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     // A lane in reserve must outlive what it stands by for; one to go on with only shun what fails with home.
     const bool reserve = state() == ConnectionState::Active && avoid != nullptr;
     const bool sameFate = reserve ? !peer.apart(*path, *avoid) : peer.kin(*path, *home_);
-    if (path.get() == home_ && !path->doubted() && !path->leaving && !(reserve && sameFate)) return path.get();
+    const int refusals = hold_.refusals(path.get());
+    const bool doubted = path->doubted() || path->leaving || refusals > 0;
+    if (path.get() == home_ && !doubted && !(reserve && sameFate)) return path.get();
     const bool doubtful = path->doubted() || path->leaving || unproven(*path) || path->mute(now);
-    const int against = (path->up() ? 0 : 1) + (doubtful ? 1 : 0);
-    size_t load = static_cast<size_t>(against) * kDoubt + (path->data ? 0 : kNoData) + (sameFate ? kSameFate : 0) +
-                  (path->byRouter ? kByRouter : 0);
+    const int against = (path->up() ? 0 : 1) + (doubtful ? 1 : 0) + std::min(refusals, kMostRefusals);
+    const size_t noData = !path->data ? kNoData : refusals > 0 && held() ? 2 * kNoData : 0;
+    size_t load =
+        static_cast<size_t>(against) * kDoubt + noData + (sameFate ? kSameFate : 0) + (path->byRouter ? kByRouter : 0);
     for (const auto& [other, connection] : peer.sends) {
       const size_t each = connection->home_ == home_ ? kSameHome : 1;
       for (const LanePtr& lane : connection->lanes_) load += lane->path == path.get() ? each : 0;

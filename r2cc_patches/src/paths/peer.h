@@ -230,6 +230,7 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   Capacities capacities;
   bool resends = false;       // some connection has copies to send again
   bool onLastResort = false;  // and NCCL's log says so
+  bool saidHeld = false;      // that no lane can be made, though a path is up
 
  private:
   static constexpr size_t kMostWaiting = 32;
