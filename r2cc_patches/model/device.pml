@@ -15,7 +15,7 @@
 #endif
 #define NONE 99
 
-mtype = { Free, Reads, Up, Fenced };
+mtype = { Free, Reads, Made, Up, Fenced };
 
 /* ncclIbMergedDevs: which slot a NIC is; ncclIbDevs */
 byte slotOf[NICS], inUse = NICS;
@@ -39,19 +39,46 @@ byte s, n;
 #define ABANDONED(m) (!DEVICE(m) && refs[m] == 0)
 #endif
 
-/* ncclIbInitCommDevBase; an accept has read the slot before it waits for the peer: SLOT_READ_EARLY */
+#define USES(l, m) ((lane[l] == Made || lane[l] == Up || lane[l] == Fenced) && slot[l] == (m))
+#define USED(m) (USES(0, m) || USES(1, m) || USES(2, m))
+
+/* ncclIbInitCommDevBase; an accept has read the slot before it waited for the peer. On a lost device it may fail. */
 inline make(l) {
   refs[slot[l]]++;
   born[l] = life[slot[l]];
-  lane[l] = Up;
-  printf("S  lane %d is made on slot %d\n", l, slot[l]);
-  assert(owner[slot[l]] == nic[l]) /* invariant 11: a lane is where it says */
+  lane[l] = Made
+}
+#define LOST_SLOT(m) (lost[owner[m]] || life[m] != lives[owner[m]])
+#ifdef M_FAILED_IS_A_USER
+#define COUNT_FAILED(l) refs[slot[l]] = (refs[slot[l]] < 9 -> refs[slot[l]] + 1 : 9) /* a byte */
+#else
+#define COUNT_FAILED(l) skip
+#endif
+
+/* r2ccIbRefuseMoved, when it is made */
+#ifdef M_SLOT_UNCHECKED
+#define MOVED(l) false
+#else
+#define MOVED(l) (slotOf[nic[l]] != slot[l])
+#endif
+inline check(l) {
+  if
+  :: MOVED(l) ->
+    printf("S  lane %d is not made: its NIC has left slot %d\n", l, slot[l]);
+    refs[slot[l]]--;
+    lane[l] = Free
+  :: else ->
+    printf("S  lane %d is made on slot %d\n", l, slot[l]);
+    lane[l] = Up;
+    assert(owner[slot[l]] == nic[l]) /* invariant 11: a lane is where it says */
+  fi
 }
 
 inline reopen(d) {
   s = 0;
   do
-  :: s < inUse && !ABANDONED(s) -> s++
+  :: s < inUse && !ABANDONED(s) -> assert(DEVICE(s) || USED(s)); /* what nobody uses is free */
+    s++
   :: else -> break
   od;
   if
@@ -74,12 +101,10 @@ inline reopen(d) {
 proctype Lanes(byte l) {
 end:
   do
-#ifdef SLOT_READ_EARLY
   :: d_step { lane[l] == Free -> nic[l] = l % NICS; slot[l] = slotOf[nic[l]]; lane[l] = Reads }
   :: d_step { lane[l] == Reads -> make(l) }
-#else
-  :: d_step { lane[l] == Free -> nic[l] = l % NICS; slot[l] = slotOf[nic[l]]; make(l) }
-#endif
+  :: d_step { lane[l] == Reads && LOST_SLOT(slot[l]) -> COUNT_FAILED(l); lane[l] = Free }
+  :: d_step { lane[l] == Made -> check(l) }
   :: d_step { lane[l] == Up && !asked[l] && !fatal[slot[l]] && !DEAD(l) -> asked[l] = 1 } /* isend, irecv */
   :: d_step { lane[l] == Up && asked[l] && !done[l] && !DEAD(l) -> done[l] = 1 } /* the hardware is done */
   /* r2ccIbTest: what is complete is complete; then the errors of its device. */

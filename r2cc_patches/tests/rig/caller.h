@@ -2,6 +2,7 @@
 #pragma once
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,6 +49,11 @@ class Caller {
     (void)setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     const ssize_t got = recv(fd_, &byte, 1, 0);
     return got == 0 || (got < 0 && errno == ECONNRESET);
+  }
+  /// The other end has said something.
+  bool told() const {
+    pollfd ready{fd_, POLLIN, 0};
+    return fd_ >= 0 && poll(&ready, 1, 0) > 0;
   }
   /// It leaves as a process that was killed: what it said and nobody has read is lost.
   void reset() {
