@@ -184,12 +184,15 @@ TEST(net_a_stopped_peer_shortens_no_hold) {
   finishHeld(rig);
 }
 
-/// A last resort, where there is one, is for this, too.
-TEST(net_a_hold_though_a_path_is_up_ends_on_the_last_resort) {
+/// A last resort is for this, too, however many paths are up and take no lane.
+TEST(net_a_hold_though_paths_are_up_ends_on_the_last_resort) {
   RigOptions options = twoRails(msToNs(20000));
+  options.rails = 3;
   options.lastResort = true;
   Rig rig(options);
   const Stream& s = halfWay(rig);
+  rig.fabric.refuse({1, 2}, true);
+  rig.fabric.breakComms({0, 2}), rig.fabric.breakComms({1, 2});
   bar(rig, 1);
   lift(s);
   CHECK(rig.allDone(kLimitNs));
