@@ -46,14 +46,14 @@ class View:
 
 def build(run: RunDir) -> View:
     """The words and tables of a run's report."""
-    arms = complete(run.summary).arms
+    arms = run.summary.arms
     return View(
         name=run.name,
         title=str(run.experiment.get("title") or run.experiment.get("description") or "").strip(),
         verdict=run.summary.verdict,
         headline=sentence.headline(run.summary),
         remarks=_remarks(run.summary),
-        notes=[*run.notes, *_cut(run.summary)],
+        notes=run.notes,
         tiles=_tiles(arms),
         arms=[arm.name for arm in arms],
         side_by_side=tables.side_by_side(arms) if arms else [],
@@ -63,15 +63,8 @@ def build(run: RunDir) -> View:
 
 
 def complete(summary: Summary) -> Summary:
-    """Without the runs that were cut short, of which no figure says anything."""
-    arms = [replace(arm, runs=[run for run in arm.runs if not run.cut]) for arm in summary.arms]
-    return replace(summary, arms=arms)
-
-
-def _cut(summary: Summary) -> list[str]:
-    """Which runs those are."""
-    cut = [f"{arm.name}, run {run.run}" for arm in summary.arms for run in arm.runs if run.cut]
-    return [f"What did not end is left out of the tables: {'; '.join(cut)}."] if cut else []
+    """Without the runs that were cut short, where an arm has others."""
+    return replace(summary, arms=[replace(arm, runs=list(cells.whole(arm))) for arm in summary.arms])
 
 
 def shown_traces(run: RunDir) -> list[Trace]:
@@ -171,10 +164,13 @@ def _tiles(arms: Sequence[Arm]) -> list[cells.Tile]:
             void = "" if all(map(sentence.is_valid, cells.counted(arm))) else "void, "
             tiles.append(cells.Tile(ms(stall), f"{void}stall with {names.arm(arm.name)}", kind))
     wrong = sum(r.wrong_elements for a in arms for r in a.runs)
-    done = sum(r.iterations for a in arms for r in a.runs)
+    done = sum(r.iterations for a in arms for r in cells.whole(a))
+    none = not wrong and not any(cells.ran(a.runs) for a in arms)
     return [
         *tiles,
-        cells.Tile(str(wrong), "wrong elements in all results", "bad" if wrong else "good"),
+        cells.Tile(
+            NONE if none else str(wrong), "wrong elements in all results", "" if none else "bad" if wrong else "good"
+        ),
         cells.Tile(str(done), "iterations completed"),
     ]
 

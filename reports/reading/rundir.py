@@ -115,6 +115,7 @@ def _read_whole(path: Path, notes: list[str]) -> RunDir:
     known = _read_summary(path / "summary.json", notes)
     traces = group(lines, samples, notes, len(every) - len(lines))
     summary = recompute.summary([*lines, *samples.ends()], experiment, environment, known, notes)
+    notes += _missing(traces, summary)
     return RunDir(path, experiment, environment, traces, summary, notes)
 
 
@@ -210,18 +211,23 @@ def group(lines: Iterable[Json], samples: Samples, notes: list[str], odd: int) -
         traces.setdefault(key, Trace(*key)).samples = nics
     if odd:
         notes.append(f"{odd} line(s) of journal.jsonl lack a field, or have another there, and are left out.")
-    notes.extend(_missing(list(traces.values())))
     return list(traces.values())
 
 
-def _missing(traces: list[Trace]) -> list[str]:
+def _missing(traces: list[Trace], summary: Summary) -> list[str]:
+    """One note for each run that was cut short, and whether tables have it."""
     if not traces:
         return ["journal.jsonl holds no run: nothing was measured."]
-    return [
-        f"Arm {t.arm}, run {t.run} did not end: the journal stops after {len(t.iterations)} iteration(s)."
-        for t in traces
-        if not t.ended
-    ]
+    runs = {(arm.name, run.run): run for arm in summary.arms for run in arm.runs}
+    whole = {arm for (arm, _), run in runs.items() if not run.cut}
+    cut = [t for t in traces if not t.ended or ((run := runs.get((t.arm, t.run))) is not None and run.cut)]
+    return [_unfinished(trace, left_out=trace.arm in whole) for trace in cut]
+
+
+def _unfinished(trace: Trace, *, left_out: bool) -> str:
+    why = "it was interrupted" if trace.ended else "the journal stops"
+    told = f"Arm {trace.arm}, run {trace.run} did not end: {why} after {len(trace.iterations)} iteration(s)"
+    return f"{told}, and is left out of the tables." if left_out else f"{told}. The tables show what there is."
 
 
 def _read_summary(path: Path, notes: list[str]) -> Summary | None:

@@ -41,9 +41,19 @@ class Row:
     cells: list[Cell]
 
 
+def whole(arm: Arm) -> Sequence[Run]:
+    """The repeats that were not cut short, where there is one."""
+    return [run for run in arm.runs if not run.cut] or list(arm.runs)
+
+
 def counted(arm: Arm) -> Sequence[Run]:
-    """The repeats that times are taken of: those that are not void, where there is one."""
-    return [run for run in arm.runs if not run.void] or list(arm.runs)
+    """The repeats that times are taken of: the whole ones that are not void, where there is one."""
+    return [run for run in whole(arm) if not run.void] or whole(arm)
+
+
+def ran(runs: Sequence[Run]) -> bool:
+    """Whether there are results of which something can be said."""
+    return any(run.iterations or not run.cut for run in runs)
 
 
 def void(arm: Arm) -> str:

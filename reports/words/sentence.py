@@ -36,7 +36,7 @@ def headline(summary: Summary) -> str:
 def _before(arms: Sequence[Arm]) -> str:
     """What there is of an experiment that was interrupted."""
     whole = sum(not run.cut for arm in arms for run in arm.runs)
-    return f"Shown is what was complete: {count(whole, 'run')}." if whole else "No run was complete."
+    return f"{count(whole, 'run')} {'was' if whole == 1 else 'were'} complete." if whole else "No run was complete."
 
 
 def _void(arms: Sequence[Arm], compared: str) -> str:
@@ -125,7 +125,7 @@ def _compare(arms: Sequence[Arm]) -> str:
 
 def _stall(arm: Arm | None) -> float | None:
     """None where every repeat is void."""
-    return worst_stall_ms(arm) if arm is not None and any(map(is_valid, arm.runs)) else None
+    return worst_stall_ms(arm) if arm is not None and any(map(is_valid, counted(arm))) else None
 
 
 def _listed(words: Sequence[str]) -> str:

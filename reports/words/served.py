@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.analysis.model import Arm, Run
-from reports.words.cells import Cell, Row, counted, void
+from reports.words.cells import Cell, Row, counted, void, whole
 from reports.words.units import NONE, ms
 
 TIMES = (
@@ -48,7 +48,9 @@ def _longest(arm: Arm, name: str) -> Cell:
 
 
 def _failed(arm: Arm) -> Cell:
-    failed, sent = sum(_values(arm.runs, "failed_requests")), sum(_values(arm.runs, "requests"))
+    failed, sent = sum(_values(whole(arm), "failed_requests")), sum(_values(whole(arm), "requests"))
+    if not failed and not sent:
+        return Cell(NONE)
     return Cell(f"{failed:.0f}", f"of {sent:.0f}", "bad" if failed else "good")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from chaos.analysis.model import Arm, Check, FaultFigures
 from harness.units import over
 from reports.words import names, served
-from reports.words.cells import Cell, Row, counted, void
+from reports.words.cells import Cell, Row, counted, ran, void, whole
 from reports.words.units import NONE, limit, memory, ms
 
 
@@ -55,15 +55,18 @@ def _verdict(arm: Arm) -> Cell:
 
 
 def _completed(arm: Arm) -> Cell:
-    runs = arm.runs
+    runs = whole(arm)
     done = sum(r.iterations for r in runs)
-    whole = sum(bool(r.completed) for r in runs)
-    note = "" if whole == len(runs) else f"{len(runs) - whole} of {len(runs)} runs did not finish"
+    finished = sum(bool(r.completed) for r in runs)
+    note = "" if finished == len(runs) else f"{len(runs) - finished} of {len(runs)} runs did not finish"
     return Cell(str(done), note, "bad" if note else "")
 
 
 def _wrong(arm: Arm) -> Cell:
+    """Of all runs: also where one was cut short, what is wrong is wrong."""
     wrong = sum(r.wrong_elements for r in arm.runs)
+    if not wrong and not ran(arm.runs):
+        return Cell(NONE)
     if not wrong and any(r.checked is False for r in arm.runs):
         return Cell(NONE, "not compared")
     return Cell(str(wrong), "", "bad" if wrong else "good")
@@ -151,7 +154,9 @@ def _time(arm: Arm, value: float | None) -> Cell:
 
 
 def _checks_of(arm: Arm) -> list[Check]:
-    return [c for r in counted(arm) for c in r.checks] + [*arm.checks]
+    """Exactness of every run, everything else of those that count."""
+    exact = [c for r in arm.runs for c in r.checks if c.name == "exact" and (c.outcome != "holds" or ran([r]))]
+    return exact + [c for r in counted(arm) for c in r.checks if c.name != "exact"] + [*arm.checks]
 
 
 def _badness(check: Check) -> tuple[int, float]:

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -24,7 +25,7 @@ from reports.formats import html, junit, markdown, terminal, view, write
 from reports.reading import rundir
 from reports.reading.trace import NicId
 from reports.reporters import run as render
-from reports.words import sentence, tables
+from reports.words import cells, sentence, tables
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "runs"))
 
@@ -251,27 +252,68 @@ def test_repeats_show_the_worst_and_say_how_many(tmp_path: Path) -> None:
     assert [trace.arm for trace in view.shown_traces(run)] == ["stock", "migrate"]
 
 
-@pytest.mark.parametrize(("repeats", "told"), [(2, "complete: 3 runs"), (1, "complete: 1 run")])
-def test_of_a_run_that_was_interrupted_no_figure_is_shown(tmp_path: Path, repeats: int, told: str) -> None:
-    path = synthetic_run.make(tmp_path, Options(repeats=repeats, iterations=20))
+def _cut_short(path: Path, *, killed: bool = False, wrong: int = 0) -> None:
+    """The last run of the journal does not end."""
     lines = [json.loads(line) for line in (path / "journal.jsonl").read_text().splitlines()]
     (*_, end) = (line for line in lines if line["event"] == "run_end")
+    (*_, last) = (line for line in lines if line["event"] == "iteration")
     end |= {"outcome": "interrupted", "reason": "interrupted"}
+    last["wrong_elements"] += wrong
+    if killed:
+        lines = lines[: lines.index(end)]
     (path / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _row(rows: Sequence[cells.Row], name: str) -> list[cells.Cell]:
+    return next(row for row in rows if row.name.startswith(name)).cells
+
+
+@pytest.mark.parametrize(
+    ("repeats", "told", "note"),
+    [(2, "3 runs were complete", ", and is left out of the tables."), (1, "1 run was", ". The tables show what there")],
+)
+def test_of_a_run_that_was_interrupted_no_figure_is_shown_where_there_is_another(
+    tmp_path: Path, repeats: int, told: str, note: str
+) -> None:
+    path = synthetic_run.make(tmp_path, Options(repeats=repeats, iterations=20))
+    _cut_short(path)
     summary = json.loads((path / "summary.json").read_text())
     summary |= {"verdict": "failed", "exit_code": 130, "reasons": ["interrupted; everything was rolled back"]}
     (path / "summary.json").write_text(json.dumps(summary))
     run = rundir.load(path)
     text, page = io.StringIO(), view.build(run)
     terminal.show(run, text)
-    assert f"interrupted, so it says nothing about R2CC. Shown is what was {told}." in text.getvalue()
-    assert f"incomplete: What did not end is left out of the tables: migrate, run {repeats - 1}." in text.getvalue()
+    assert f"interrupted, so it says nothing about R2CC. {told}" in text.getvalue()
+    (only,) = page.notes
+    assert only.startswith(
+        f"Arm migrate, run {repeats - 1} did not end: it was interrupted after 20 iteration(s){note}"
+    )
     assert page.remarks == ["interrupted; everything was rolled back", f"migrate, run {repeats - 1}: interrupted"]
     assert run.summary.exit_code == 130 and len(run.summary.arms[1].runs) == repeats, "the record has it all"
-    done = next(row for row in page.side_by_side if row.name == "Iterations completed")
-    assert [cell.text for cell in done.cells] == [str(20 * repeats), str(20 * (repeats - 1))]
-    stall = next(row for row in page.side_by_side if row.name.startswith("Stall"))
-    assert (stall.cells[1].text == "–") is (repeats == 1)
+    done = _row(page.side_by_side, "Iterations completed")
+    assert [cell.text for cell in done] == [str(20 * repeats), str(20 * max(1, repeats - 1))]
+    assert all(cell.text.endswith(" ms") or cell.text.endswith(" s") for cell in _row(page.side_by_side, "Stall"))
+
+
+def test_a_run_whose_controller_was_killed_keeps_its_tables_and_is_told_of_once(tmp_path: Path) -> None:
+    path = synthetic_run.make(tmp_path, Options(iterations=20))
+    _cut_short(path, killed=True)
+    page = view.build(rundir.load(path))
+    told = "Arm migrate, run 0 did not end: the journal stops after 20 iteration(s). The tables show what there is."
+    assert page.notes == [told]
+    assert _row(page.side_by_side, "Iterations completed")[1].text == "20"
+    assert _row(page.side_by_side, "Healthy iteration")[1].text.endswith(" ms")
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("killed", [True, False])
+def test_wrong_elements_of_a_run_that_was_cut_short_count(tmp_path: Path, repeats: int, killed: bool) -> None:
+    path = synthetic_run.make(tmp_path, Options(repeats=repeats, iterations=20))
+    _cut_short(path, killed=killed, wrong=3)
+    page = view.build(rundir.load(path))
+    assert [cell.plain() for cell in _row(page.side_by_side, "Wrong elements")] == ["0 ✓", "3 ✗"]
+    assert _row(page.checks, "Exact")[1].state == "bad"
+    assert ("3", "bad") in [(tile.value, tile.kind) for tile in page.tiles]
 
 
 def test_no_journal_is_bad_input(tmp_path: Path) -> None:

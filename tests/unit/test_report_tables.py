@@ -85,6 +85,24 @@ def test_no_two_rows_of_a_table_have_one_name() -> None:
     assert len(set(NIC_HEADER)) == len(NIC_HEADER)
 
 
+def test_of_nothing_no_element_is_said_to_be_right() -> None:
+    never = arms({"runs": []})
+    wrong = next(row for row in tables.side_by_side(never) if row.name == "Wrong elements")
+    assert [cell.plain() for cell in wrong.cells] == ["–"]
+    assert not tables.checks(never)
+
+
+def test_void_repeats_are_as_exact_as_others() -> None:
+    exact = {"name": "exact", "outcome": "deviated", "value": 3, "bound": 0, "unit": "elements"}
+    spoiled = {**_repeat(0, 5.0, outcome="void", void=True), "wrong_elements": 3, "checks": [exact]}
+    (row,) = (
+        row
+        for row in tables.checks(arms({"runs": [spoiled, _repeat(1, 5.0, outcome="holds")]}))
+        if row.name == "Exact results"
+    )
+    assert row.cells[0].state == "bad"
+
+
 def test_times_are_of_repeats_that_are_not_void() -> None:
     arm = {"runs": [_repeat(0, 5.0, outcome="void", void=True), _repeat(1, 5.0, outcome="holds")]}
     assert [run.run for run in cells.counted(arms(arm)[0])] == [1]
