@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import ExperimentPath, FilePath, json_option, quiet_option
+from harness.commands.options import ExperimentPath, FilePath, check_out, json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.commands.values import yaml_with
 from harness.schemas import dumped
@@ -90,7 +90,6 @@ def campaign(
     from chaos.campaign.load import load
     from chaos.campaign.run import Limits, Runner
     from chaos.campaign.state import resume
-    from harness.files import rundir
     from harness.files.lock import exclusive
 
     wanted = load(file, site)
@@ -104,7 +103,7 @@ def campaign(
         if not quiet:
             click.echo(line, err=True)
 
-    rundir.check(out)
+    check_out(out, dry=dry_run)
     if dry_run:
         return _dry_run(Runner(wanted, resume(out, wanted), limits, _cell_runner(options), tell), as_json=as_json)
     _make(out)

@@ -13,6 +13,7 @@ from harness.commands.options import (
     ExperimentPath,
     arms_option,
     changes_of,
+    check_out,
     json_option,
     out_option,
     quiet_option,
@@ -111,7 +112,6 @@ def run(
     A folder means every experiment in it, one after the other; the exit code is that of the worst.
     """
     from chaos.run.suite import experiments
-    from harness.files import rundir
     from harness.launch.hosts import meant
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
@@ -119,7 +119,7 @@ def run(
     site = click.get_current_context().with_resource(meant(site, launcher))
     wanted = [adjusted(experiment, repeats, seed) for experiment in experiments(file, changes_of(settings))]
     chosen = [arms_of(experiment, arms) for experiment in wanted]
-    rundir.check(out)
+    check_out(out, dry=dry_run)
     if dry_run:
         return _dry_run(wanted, chosen, site, python, launcher=launcher, as_json=as_json)
     if file.is_dir():

@@ -15,6 +15,7 @@ from harness.commands.options import (
     FilePath,
     OutFile,
     changes_of,
+    check_out,
     json_option,
     out_option,
     quiet_option,
@@ -83,7 +84,7 @@ def run(
     from harness.files import rundir
 
     experiment = _load(file, seed, settings)
-    rundir.check(out)
+    check_out(out, dry=dry_run)
     if dry_run:
         return _dry_run(experiment, as_json=as_json)
     sweep = Sweep(experiment, rundir.create(out, experiment.name).path)
@@ -132,7 +133,7 @@ def sweep(
         raise UsageError("--workers and --scheduler exclude each other", "a cluster's workers are its own")
     experiment = _load(file, seed, settings)
     if dry_run:
-        Sweep(experiment, out).check(resume=resume)
+        Sweep(experiment, out).check(resume=resume, dry=True)
         return _dry_run(experiment, as_json=as_json)
     executor = Processes(workers or len(os.sched_getaffinity(0))) if scheduler is None else Dask(scheduler)
     who = [f"--scheduler={scheduler}"] if scheduler else [f"--workers={workers}"] if workers else []

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]
@@ -90,6 +91,16 @@ def out_option(command: F) -> F:
         default=Path("runs"),
         help="Where the run directory is made.",
     )(command)
+
+
+def check_out(out: Path, *, dry: bool) -> None:
+    """That the run directory can be made in `--out`, of the command that runs. A dry run needs none, so it looks only
+    where `--out` was given, and writes nothing there."""
+    from harness.files import rundir
+
+    given = click.get_current_context().get_parameter_source("out") is not ParameterSource.DEFAULT
+    if given or not dry:
+        rundir.check(out, dry=dry)
 
 
 def json_option(text: str = "Print the result as one JSON object.") -> Callable[[F], F]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import R2ccError, UsageError
-from harness.files.writing import FULL, failed, try_file, write_whole
+from harness.files.writing import FULL, failed, look_at, try_file, write_whole
 from harness.schemas import dumped
 
 MOST_OF_A_SECOND = 100_000
@@ -47,10 +47,14 @@ class RunDir:
         return str(self.path) if relative.startswith("..") else relative
 
 
-def check(base: Path) -> None:
-    """Before minutes of building: the errors of `create` and of a full disk. Leaves nothing."""
+def check(base: Path, *, dry: bool = False) -> None:
+    """Before minutes of building: the errors of `create` and of a full disk. Leaves nothing; `dry`: writes nothing,
+    and so does not see that the disk is full."""
     try:
-        try_file(base, "r2cc")
+        if dry:
+            look_at(base)
+        else:
+            try_file(base, "r2cc")
     except OSError as error:
         raise _failed(base, error, "give another --out") from error
 

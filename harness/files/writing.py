@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,30 +15,58 @@ from harness.errors import InfraError, R2ccError, UsageError
 FULL = {errno.ENOSPC: "no space is left on the disk", errno.EDQUOT: "your quota of the disk is used up"}
 LEAST_ROOM = 16384
 """Bytes. Any run writes more."""
+PART_NAME = 100
+"""Bytes of a file's name that its part's has."""
+MOST_LINKS = 40
+"""As Linux."""
 OF_THE_MACHINE = (*FULL, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE)
 
 
 def write_whole(path: Path, content: str | bytes) -> Path:
-    """A reader, a full disk or a kill never leaves half a file. Makes the folder; returns the path. A pipe or a device
-    is written to as it is.
+    """A reader, a full disk or a kill never leaves half a file. Makes the folder; returns the path. Where it is a link,
+    what it leads to is written; a pipe or a device is written to as it is.
 
     UsageError when it cannot be written there, InfraError when the disk is full or fails.
     """
     data = content.encode() if isinstance(content, str) else content
-    if path.exists() and not path.is_file():
-        with told(path):
-            path.write_bytes(data)
-        return path
-    part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     with told(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            part.write_bytes(data)
-            part.replace(path)
-        finally:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
+        target = target_of(path)
+        if target is None:
+            path.write_bytes(data)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _put(target, data)
     return path
+
+
+def _put(path: Path, data: bytes) -> None:
+    part = part_of(path)
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def part_of(path: Path) -> Path:
+    """What is written first. Its name is valid wherever the file's own is: file systems limit bytes, not characters."""
+    head = os.fsencode(path.name)[:PART_NAME].decode(errors="ignore")
+    return path.with_name(f".{head}.{os.getpid()}.part")
+
+
+def target_of(path: Path) -> Path | None:
+    """The file at the end of all links; None for what is no file, and for what is reached through /dev or /proc, as
+    /dev/stdout is: those must not be replaced. OSError where links lead nowhere."""
+    step = path.absolute()
+    for _ in range(MOST_LINKS):
+        step = Path(os.path.realpath(step.parent)) / step.name
+        if step.is_relative_to("/proc") or (step.is_relative_to("/dev") and not step.is_relative_to("/dev/shm")):
+            return None
+        if not step.is_symlink():
+            return step if step.is_file() or not step.exists() else None
+        step = step.parent / step.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
 def check_writable(path: Path) -> None:
@@ -45,8 +74,8 @@ def check_writable(path: Path) -> None:
     with told(path):
         if path.is_dir():
             raise UsageError(f"{path}: it is a folder", "name a file")
-        if path.is_file() or not path.exists():  # else it is a pipe or a device
-            try_file(path.parent, path.name)
+        if (target := target_of(path)) is not None:
+            try_file(target.parent, target.name)
 
 
 def try_file(folder: Path, name: str) -> None:
@@ -54,15 +83,36 @@ def try_file(folder: Path, name: str) -> None:
 
     It is tried beside the folders that are missing, never with them: another run may be making the same ones now, and
     a folder of theirs that vanished again would fail it."""
-    whole = Path(os.path.normpath(folder.absolute()))
-    there = next(each for each in (whole, *whole.parents) if os.path.lexists(each))
-    probe = there / f".r2cc-{os.getpid()}"
+    whole, there = _nearest(folder)
+    probe = Path(tempfile.mkdtemp(prefix=".r2cc-", dir=there))
     try:
         target = probe / whole.relative_to(there)
-        target.mkdir(parents=True)
-        (target / name).write_bytes(bytes(LEAST_ROOM))
+        target.mkdir(parents=True, exist_ok=True)
+        _put(target / name, bytes(LEAST_ROOM))
     finally:
         shutil.rmtree(probe, ignore_errors=True)
+
+
+def look_at(folder: Path) -> None:
+    """Raises the OSError that making that folder, or a file in it, would meet as far as that is seen without writing:
+    not that the disk is full."""
+    _, there = _nearest(folder)
+    with suppress(FileNotFoundError):
+        folder.lstat()
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+
+
+def _nearest(folder: Path) -> tuple[Path, Path]:
+    """The folder without links, as the operating system goes through them, and the nearest one that is there. OSError
+    where a link leads nowhere: no folder is made through it."""
+    absolute = folder.absolute()
+    first = next(each for each in (absolute, *absolute.parents) if os.path.lexists(each))
+    first.stat()
+    whole = Path(os.path.realpath(absolute))
+    return whole, next(each for each in (whole, *whole.parents) if os.path.lexists(each))
 
 
 @contextmanager

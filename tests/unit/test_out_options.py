@@ -89,6 +89,27 @@ def test_a_dry_run_refuses_what_the_run_would(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("words", DRY.values(), ids=DRY)
+def test_a_dry_run_writes_nothing_where_it_looks(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(writing, "try_file", lambda *_: pytest.fail("a dry run writes"))
+    monkeypatch.setattr(rundir, "try_file", lambda *_: pytest.fail("a dry run writes"))
+    assert run_cli([*words, "--out", str(tmp_path / "runs"), "--dry-run"]) == 0
+    monkeypatch.setattr(writing.os, "access", lambda path, _mode: Path(path) != tmp_path)
+    assert run_cli([*words, "--out", str(tmp_path / "runs"), "--dry-run"]) == 2
+    assert f"cannot make the run directory {tmp_path / 'runs'}: Permission denied" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["chaos run", "sim run"])
+def test_a_dry_run_without_out_needs_no_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs").symlink_to("nowhere")
+    monkeypatch.chdir(tmp_path)
+    assert run_cli([*DRY[name], "--dry-run"]) == 0
+    assert run_cli([*DRY[name], "--out", "runs/x", "--dry-run"]) == 2
+    assert run_cli([*DRY["sim run"], "--quiet"]) == 2, "it is needed"
+
+
 def test_a_dry_run_of_a_sweep_knows_what_its_folder_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sim", "sweep", SIMULATION, "--out", str(tmp_path), "--dry-run"]
     (tmp_path / "experiment.yaml").write_text("another")

@@ -81,11 +81,11 @@ class Sweep:
             raise
         self.check(resume=resume)
 
-    def check(self, *, resume: bool) -> None:
-        """Whether `prepare` would refuse; changes nothing."""
+    def check(self, *, resume: bool, dry: bool = False) -> None:
+        """Whether `prepare` would refuse; changes nothing. `dry`: not even for a moment."""
         asked = self.folder / ASKED
         if not asked.exists():
-            rundir.check(self.folder)
+            rundir.check(self.folder, dry=dry)
         elif not resume:
             hint = "--resume goes on with it; another --out starts anew"
             raise UsageError(f"{self.folder} already holds a simulation", hint)
