@@ -159,7 +159,7 @@ def cpu(rig: Rig, nics: int, repeats: int, sizes: Sequence[str]) -> tuple[list[F
                 job.wait_for("end", sum(phase.seconds for phase in phases) + END_S)
             for phase in phases:
                 runs[phase.name][arm].append(spent(job.lines(), phase.name))
-        click.echo(f"cpu: {repeat + 1} of {repeats} pairs", err=True)
+        click.echo(f"cpu: pair {repeat} of 0 to {repeats - 1} is done", err=True)
     figures = []
     for phase in phases:
         pairs = list(zip(runs[phase.name]["stock"], runs[phase.name]["balance"], strict=True))
@@ -193,7 +193,7 @@ def faults(rig: Rig, name: str, count: int, nics: int) -> tuple[list[Figure], Js
         for n in range(count):
             time.sleep(max(0, start + n * EVERY_S + 0.037 * (n % 7) - time.monotonic()))
             struck.append(strike(lab, "link_down" if shared else name, f"h{n % rig.hosts}", n // rig.hosts % nics))
-            click.echo(f"{name}: {n + 1} of {count} faults", err=True)
+            click.echo(f"{name}: fault {n} of 0 to {count - 1} struck", err=True)
         job.wait_for("end", phase.seconds + END_S)
     lines = list(job.lines())
     healthy_ns = judge(struck, lines, nics)

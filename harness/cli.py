@@ -190,7 +190,7 @@ def run_cli(argv: Sequence[str] | None = None) -> int:
 
 def report_mistyped(error: click.ClickException, words: Sequence[str]) -> int:
     """click's errors, of words that no command takes, in the style of all others; a group alone shows its help."""
-    if error.__class__.__name__ == "NoArgsIsHelpError":  # click 8.2 and newer; before it was none
+    if error.__class__.__name__ == "NoArgsIsHelpError":
         error.show()
         return UsageError.exit_code
     from harness.commands.elsewhere import hint

@@ -85,7 +85,7 @@ def fitted(experiment: Experiment, arms: Sequence[str], bench: Benches, say: Cal
     say("measuring what this machine can carry ...")
     others = _others()
     if others > OTHERS_MOST:
-        say(f"warning: other programs keep {others:.0%} of this machine's CPU busy; times may come out void")
+        say(f"r2cc: warning: other programs keep {others:.0%} of this machine's CPU busy; times may come out void")
     costliest = max(arms, key=lambda arm: MODES[arm])
     rate = FULL_GBIT
     with interrupts.terminable():

@@ -48,16 +48,19 @@ class FilePath(click.Path):
 
 
 class OutFile(FilePath):
-    """A file that is written at the end, with the folders that it needs. What would forbid that is told before work."""
+    """A file that is written at the end, with the folders that it needs. What would forbid that is told before work.
 
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False)
+    `unless`: an eager flag of the command with which nothing is written, and so nothing is tried."""
+
+    def __init__(self, unless: str = "") -> None:
+        super().__init__()
+        self._unless = unless
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         from harness.files.writing import check_writable
 
         found = super().convert(value, param, ctx)
-        if ctx is None or not ctx.resilient_parsing:  # else the shell completes a line
+        if ctx is None or not (ctx.resilient_parsing or ctx.params.get(self._unless)):  # else a shell completes a line
             check_writable(found)
         return found
 

@@ -106,12 +106,14 @@ def _chosen(board: Board, names: str | None) -> list[Cell]:
 
 @results.command("render")
 @_board_argument
-@click.option("--check", is_flag=True, help="Write nothing; exit 1 where a page is not what it would be.")
-@click.option("--html", "html_file", type=OutFile(), help="Write a page for browsers, too.")
-@click.option("--csv", "csv_file", type=OutFile(), help="Write all figures, too.")
+@click.option(
+    "--check", is_flag=True, is_eager=True, help="Write nothing; exit 1 where a page is not what it would be."
+)
+@click.option("--html", "html_file", type=OutFile(unless="check"), help="Write a page for browsers, too.")
+@click.option("--csv", "csv_file", type=OutFile(unless="check"), help="Write all figures, too.")
 @click.option(
     "--readme",
-    type=FilePath(dir_okay=False),
+    type=OutFile(unless="check"),
     help="The file that quotes it; the checkout's README.md.",
 )
 def render(board: Path | None, check: bool, html_file: Path | None, csv_file: Path | None, readme: Path | None) -> None:

@@ -169,7 +169,7 @@ def test_a_mistyped_command_line_is_exit_2_without_a_traceback(words: list[str])
         ("hosts list here", "got unexpected extra argument (here)\n  try: r2cc hosts list --help"),
         ("chaos run x.yaml --arms", "option '--arms' requires an argument\n  try: r2cc chaos run --help"),
         ("hosts list --inventory nowhere.yaml", "no inventory 'nowhere.yaml'"),
-        ("chaos validate nowhere.yaml --set x", ""),
+        ("chaos validate nowhere.yaml --set x", "no such option '--set'\n  try: r2cc chaos validate --help"),
     ],
 )
 def test_errors_have_one_style_whoever_found_them(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

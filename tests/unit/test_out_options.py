@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 
-from chaos.simulate.commands import sim
-from ci.commands import ci
-from harness.cli import run_cli
-from harness.commands.calibrate import calibrate
-from harness.commands.inventory import inventory
-from harness.commands.metrics import metrics
+from harness.cli import cli, run_cli
 from harness.commands.options import OutFile
 from harness.files import rundir, writing
-from reports.commands.results import results
 
 ROOT = Path(__file__).parents[2]
 SIMULATION = str(ROOT / "experiments/sim/job_30_days.yaml")
@@ -29,6 +23,19 @@ DRY = {
     "sim run": ["sim", "run", SIMULATION],
     "sim sweep": ["sim", "sweep", SIMULATION],
 }
+READ = {
+    "chaos soak --under",
+    "ci gate --policy",
+    "ci turns --policy",
+    "drain --control",
+    "drain --status",
+    "health --status",
+    "job-report --status",
+    "metrics --status",
+    "runs import --degraded",
+    "undrain --control",
+}
+"""Files and folders that are read; those of --control are a job's."""
 
 
 def test_a_trace_of_faults_makes_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,25 +56,38 @@ def test_what_cannot_be_written_is_one_error(where: str, tmp_path: Path, capsys:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def _options(command: click.Command) -> dict[str, Any]:
-    return {option.opts[0]: option.type for option in command.params if isinstance(option, click.Option)}
+def _paths(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Path]]:
+    """Every option of the command and those under it that names a file, or what may be one."""
+    context = click.Context(command)
+    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+        if found := command.get_command(context, name):
+            yield from _paths(found, (*words, name))
+    for option in command.params:
+        if isinstance(option, click.Option) and isinstance(option.type, click.Path) and option.type.file_okay:
+            yield " ".join((*words, option.opts[0])), option.type
 
 
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        (calibrate, "--out"),
-        (inventory.commands["from-cloudlab"], "--out"),
-        (metrics, "--textfile"),
-        (sim.commands["faults"], "--out"),
-        (ci.commands["gate"], "--out"),
-        (ci.commands["turns"], "--out"),
-        (results.commands["render"], "--html"),
-        (results.commands["render"], "--csv"),
-    ],
-)
-def test_all_files_that_are_written_are_of_one_kind(command: click.Command, name: str) -> None:
-    assert isinstance(_options(command)[name], OutFile)
+def test_all_files_that_are_written_are_of_one_kind() -> None:
+    """Those that are read are there, or are named here."""
+    found = {name: kind for name, kind in _paths(cli) if not kind.exists}
+    others = {name for name, kind in found.items() if not isinstance(kind, OutFile)}
+    assert others == READ
+    assert len(found) - len(others) >= 9
+
+
+def test_a_folder_is_refused_in_the_same_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["metrics", "--textfile", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"r2cc: error: {tmp_path}: it is a folder\n  try: name a file\n"
+
+
+def test_what_writes_nothing_tries_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    words = ["results", "render", str(tmp_path / "board.yaml"), "--html", str(tmp_path / "file" / "x.html")]
+    for more, said in (([], "cannot write"), (["--check"], "board.yaml")):
+        assert run_cli([*words, *more]) == 2
+        err = capsys.readouterr().err
+        assert said in err and ("cannot write" in err) is not bool(more)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_completion_of_a_line_tries_nothing(tmp_path: Path) -> None:

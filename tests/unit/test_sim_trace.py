@@ -14,6 +14,7 @@ from chaos.simulate.faults import trace as traces
 from chaos.simulate.faults.trace import Fault, Trace
 from harness import schemas
 from harness.errors import InputErrors
+from harness.files.writing import write_whole
 from tests.unit import sim_faults
 
 GOOD = Trace(
@@ -36,7 +37,7 @@ def test_what_is_written_is_read_back_equal(trace: Trace, seed: int, days: float
 
 
 def test_a_file_is_written_and_read(tmp_path: Path) -> None:
-    (tmp_path / "a trace.jsonl").write_text(traces.text(GOOD))
+    write_whole(tmp_path / "a trace.jsonl", traces.text(GOOD))
     assert traces.parse((tmp_path / "a trace.jsonl").read_text(), "x") == GOOD
 
 
