@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaos.experiment.file import dump, load, loads
+from chaos.run import fitting
 from chaos.run.fitting import BUSY_MOST, BUSY_WANTED, FULL_GBIT, RATES, Probe, at_rate, names_no_rate
 from chaos.testbed.beds import topology_of
 from harness.workloads.kinds.bench import Bench
@@ -77,3 +78,13 @@ def test_a_rate_that_is_named_stays(topology: str) -> None:
 
 def test_the_demo_fits_itself_to_the_machine() -> None:
     assert names_no_rate(load(Path("experiments/nic_down.yaml")))
+
+
+def test_a_machine_that_others_use_is_warned_of_as_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "_others", lambda: 0.5)
+    monkeypatch.setattr(fitting, "_probed", lambda *_: Probe(FULL_GBIT, 0.4, 1.0))
+    said: list[str] = []
+    fitting.fitted(loads(TEXT, Path("any.yaml")), ["stock"], lambda _: None, said.append)  # type: ignore[arg-type,return-value]
+    assert [line for line in said if "warning" in line] == [
+        "r2cc: warning: other programs keep 50% of this machine's CPU busy; times may come out void"
+    ]
