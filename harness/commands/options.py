@@ -54,6 +54,7 @@ class OutFile(FilePath):
 
     def __init__(self, unless: str = "") -> None:
         super().__init__()
+        self.name = "file"  # click says "path" where a folder would do; `check_writable` refuses it, in our words
         self._unless = unless
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
