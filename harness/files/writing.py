@@ -76,6 +76,8 @@ def check_writable(path: Path) -> None:
             raise UsageError(f"{path}: it is a folder", "name a file")
         if (target := target_of(path)) is not None:
             try_file(target.parent, target.name)
+        elif not path.exists():  # nothing is made under /proc or /dev
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 def try_file(folder: Path, name: str) -> None:
