@@ -112,7 +112,7 @@ class Run:
     results: dict[str, str] = hidden(dict)
     """What each iteration of each rank came to, where the workload says so: `rank/index` -> text. Not in the file."""
     cut: bool = hidden(bool)
-    """It was interrupted, or its controller was killed: what it has of figures says nothing. Not in the file."""
+    """It was interrupted, or its controller was killed: it has figures of a part alone. Not in the file."""
 
     def metric(self, name: str) -> float | None:
         """The value of that name; None where there is none, or it could not be measured."""
