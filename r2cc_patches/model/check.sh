@@ -19,7 +19,6 @@ optimize=-O1
 case $kind in
   *lives) search=(-DNP) pan+=(-l) ;;
   mistake) defines+=("-D$name") optimize=-O0 ;;
-  gap) optimize=-O0 ;;
 esac
 
 mkdir -p "$out" && cp ./*.pml "$out" && cd "$out" || exit 3
