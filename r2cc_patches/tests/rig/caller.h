@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -54,6 +55,13 @@ class Caller {
   bool told() const {
     pollfd ready{fd_, POLLIN, 0};
     return fd_ >= 0 && poll(&ready, 1, 0) > 0;
+  }
+  /// What the other end has said so far, and nobody has read.
+  std::vector<uint8_t> heard() const {
+    std::vector<uint8_t> bytes(1 << 16);
+    const ssize_t got = fd_ < 0 ? 0 : recv(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    bytes.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    return bytes;
   }
   /// It leaves as a process that was killed: what it said and nobody has read is lost.
   void reset() {

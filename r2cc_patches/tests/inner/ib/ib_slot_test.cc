@@ -1,5 +1,5 @@
 // The slots of devices (inner/net_ib_reopen.inc) that a lane is made on, over verbs that make whatever is asked for:
-// who uses one, and whether it still is the device's.
+// who uses one, whether it still is the device's, and what the port is by then.
 #include <functional>
 
 #include "base/clock.h"
@@ -34,6 +34,9 @@ Made& made() {
 }
 int domains = 0;
 bool makesDomains = true;
+ibv_port_attr port;    // what the verbs say that it is now
+ibv_qp_attr receives;  // what the last queue pair was told when it became ready to receive
+constexpr uint16_t kPeerLid = 42;
 
 ibv_pd* allocPd(ibv_context*) {
   if (!makesDomains) return errno = EIO, nullptr;
@@ -50,12 +53,19 @@ class Devices {
     made().context.ops.post_recv = [](ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) { return 0; };
     made().qp.context = made().cq.context = made().pd.context = &made().context;
     makesDomains = true, domains = 0;
+    memset(&port, 0, sizeof(port));
+    memset(&receives, 0, sizeof(receives));
+    port.link_layer = IBV_LINK_LAYER_INFINIBAND;
+    port.lid = 11, port.active_mtu = IBV_MTU_4096;
     ibvSymbols.ibv_internal_alloc_pd = allocPd;
     ibvSymbols.ibv_internal_dealloc_pd = [](ibv_pd*) { return domains--, 0; };
     ibvSymbols.ibv_internal_create_cq = [](ibv_context*, int, void*, ibv_comp_channel*, int) { return &made().cq; };
     ibvSymbols.ibv_internal_destroy_cq = [](ibv_cq*) { return 0; };
     ibvSymbols.ibv_internal_create_qp = [](ibv_pd*, ibv_qp_init_attr*) { return &made().qp; };
-    ibvSymbols.ibv_internal_modify_qp = [](ibv_qp*, ibv_qp_attr*, int) { return 0; };
+    ibvSymbols.ibv_internal_modify_qp = [](ibv_qp*, ibv_qp_attr* attr, int) {
+      if (attr->qp_state == IBV_QPS_RTR) receives = *attr;
+      return 0;
+    };
     ibvSymbols.ibv_internal_destroy_qp = [](ibv_qp*) { return 0; };
     ibvSymbols.ibv_internal_reg_mr = [](ibv_pd*, void*, size_t, int) { return &made().mr; };
     ibvSymbols.ibv_internal_reg_mr_iova2 = [](ibv_pd*, void*, size_t, uint64_t, unsigned) { return &made().mr; };
@@ -63,7 +73,7 @@ class Devices {
     ibvSymbols.ibv_internal_query_gid = [](ibv_context*, uint8_t, int, ibv_gid* gid) {
       return memset(gid, 0, sizeof(*gid)), 0;
     };
-    ibvSymbols.ibv_internal_query_port = [](ibv_context*, uint8_t, ibv_port_attr*) { return 0; };
+    ibvSymbols.ibv_internal_query_port = [](ibv_context*, uint8_t, ibv_port_attr* attr) { return *attr = port, 0; };
     ibvSymbols.ibv_internal_query_ece = [](ibv_qp*, ibv_ece*) { return 0; };
     ibvSymbols.ibv_internal_set_ece = [](ibv_qp*, ibv_ece*) { return 0; };
     ncclNMergedIbDevs = 1;
@@ -74,7 +84,7 @@ class Devices {
       ncclIbDevs[slot].pdRefs = 0;
       ncclIbDevs[slot].pd = nullptr;
       ncclIbDevs[slot].dmaBufSupported = -1;
-      ncclIbDevs[slot].portAttr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+      ncclIbDevs[slot].portAttr = port;
     }
     memset(&ncclIbIfAddr, 0, sizeof(ncclIbIfAddr));
     ncclIbIfAddr.sin.sin_family = AF_INET;
@@ -107,15 +117,20 @@ class Devices {
     memset(&meta, 0, sizeof(meta));
     meta.ndevs = 1;
     meta.devs[0].link_layer = IBV_LINK_LAYER_INFINIBAND;
+    meta.devs[0].lid = kPeerLid, meta.devs[0].mtu = IBV_MTU_4096;
     const int ready = 1;
     at = reinterpret_cast<const uint8_t*>(&meta);
     std::vector<uint8_t> rest(at, at + sizeof(meta));
     at = reinterpret_cast<const uint8_t*>(&ready);
     rest.insert(rest.end(), at, at + sizeof(ready));
     caller.say(rest);
-    return acceptUntil([&] { return comm != nullptr; });
+    const ncclResult_t result = acceptUntil([&] { return comm != nullptr; });
+    const std::vector<uint8_t> heard = caller.heard();
+    if (heard.size() >= sizeof(props) + sizeof(said)) memcpy(&said, heard.data() + sizeof(props), sizeof(said));
+    return result;
   }
   void* comm = nullptr;
+  ncclIbConnectionMetadata said{};  // to who connects, of the lane
 
  private:
   ncclResult_t acceptUntil(const std::function<bool()>& done) {
@@ -164,4 +179,21 @@ TEST(net_ib_a_domain_that_cannot_be_made_has_no_users) {
   CHECK(ncclIbDevs[kOld].pd != nullptr);
   r2ccIbDropHalfMade(static_cast<ncclIbNetCommBase*>(devices.comm));
   CHECK_EQ(ncclIbDevs[kOld].pdRefs, 0);
+}
+
+/// The subnet manager gave the port another LID, or it came back with another MTU: who sends to it is told that.
+TEST(net_ib_a_lane_is_made_with_what_its_port_is_by_now) {
+  Devices devices;
+  CHECK_EQ(devices.accept([] {}), ncclSuccess);
+  CHECK_EQ(devices.said.devs[0].lid, 11U);
+  CHECK_EQ(devices.said.devs[0].mtu, IBV_MTU_4096);
+  r2ccIbDropHalfMade(static_cast<ncclIbNetCommBase*>(devices.comm));
+
+  devices.comm = nullptr;
+  port.lid = 77, port.active_mtu = IBV_MTU_2048;
+  CHECK_EQ(devices.accept([] {}), ncclSuccess);
+  CHECK_EQ(devices.said.devs[0].lid, 77U);
+  CHECK_EQ(devices.said.devs[0].mtu, IBV_MTU_2048);
+  CHECK_EQ(receives.ah_attr.dlid, kPeerLid);
+  r2ccIbDropHalfMade(static_cast<ncclIbNetCommBase*>(devices.comm));
 }
