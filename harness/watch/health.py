@@ -35,8 +35,8 @@ class NicHealth:
 class Health:
     verdict: Verdict
     """unknown: nothing could be read: no job ran here yet, or this is not where they write. carried: a NIC is down or
-    slow, and R2CC carries what was on it. held: connections wait for any path. lost: some failed for good, now or in
-    the last ten minutes"""
+    slow, and R2CC carries what was on it. held: connections wait for a path or a lane. lost: some failed for good, now
+    or in the last ten minutes"""
     message: str
     processes: int
     jobs: list[str]

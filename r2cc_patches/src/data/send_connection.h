@@ -101,6 +101,8 @@ class SendConnection final : public Connection {
   void leaveToKernel();
   /// Of a lingering one: among what it keeps are slots that were lent, which NCCL would have waited for otherwise.
   bool owesLent() const;
+  /// A path is up, and no lane could be made on it for long.
+  bool held() const;
   /// A lingering one has nothing left to do; or it was closed with requests that NCCL gave up.
   bool lingered() const { return over() || Connection::hasOutstanding() || !hasOutstanding(); }
   bool everActive() const { return everActive_.load(std::memory_order_acquire); }
@@ -204,8 +206,6 @@ class SendConnection final : public Connection {
   void watchHold(int64_t now);
   void sayHeld();
   void endHold();
-  /// A path is up, and no lane could be made on it for long.
-  bool held() const;
   std::string refusedWhere() const;
   /// How messages would best be cut over so many lanes, by what NCCL gives us.
   Slicing wantedCut(size_t lanes) const;

@@ -64,18 +64,18 @@ void Status::addNics(JsonWriter& out) const {
 void Status::addConnections(JsonWriter& out) const {
   std::map<std::string, int> connections{{"active", 0}, {"moving", 0}, {"held", 0}, {"failed", 0}};
   std::map<std::string, int> paths{{"up", 0}, {"suspect", 0}, {"dead", 0}, {"probation", 0}};
-  const auto take = [&](const Connection& connection) {
+  const auto take = [&](const Connection& connection, bool held) {
     const ConnectionState state = connection.state();
     if (state == ConnectionState::Closed) return;
-    connections[state == ConnectionState::Active    ? "active"
-                : state == ConnectionState::Holding ? "held"
-                : state == ConnectionState::Failed  ? "failed"
-                                                    : "moving"]++;
+    connections[state == ConnectionState::Active            ? "active"
+                : state == ConnectionState::Failed          ? "failed"
+                : state == ConnectionState::Holding || held ? "held"
+                                                            : "moving"]++;
   };
   constexpr std::array<const char*, 4> kPathStates{"up", "suspect", "dead", "probation"};
   for (const auto& [key, peer] : shared_.peers) {
-    for (const auto& [id, connection] : peer->sends) take(*connection);
-    for (const auto& [id, connection] : peer->receivesById) take(*connection);
+    for (const auto& [id, connection] : peer->sends) take(*connection, connection->held());
+    for (const auto& [id, connection] : peer->receivesById) take(*connection, false);
     for (const auto& path : peer->paths()) {
       if (path->data && peer->weConnect && peer->counts(*path))
         paths[kPathStates[static_cast<size_t>(path->state())]]++;

@@ -170,6 +170,22 @@ TEST(status_counts_connections_that_hold) {
   finish(rig);
 }
 
+/// Its last path is up, and takes no lane (a firewall): that is no move which is about to end.
+TEST(status_counts_connections_for_which_no_lane_can_be_made_as_held) {
+  const Scratch scratch;
+  Rig rig(watched(scratch));
+  connectAll(rig);
+  rig.fabric.refuse({0, 2}, true), rig.fabric.refuse({1, 2}, true);
+  for (const int host : {0, 1}) {
+    rig.fabric.breakComms({host, 2});
+    for (const int rail : {0, 1}) rig.link(host, rail, false);
+  }
+  CHECK(shows(scratch, 0, [](const Json& s) { return countOf(s.at("connections"), "held") == 3; }));
+  rig.fabric.refuse({0, 2}, false), rig.fabric.refuse({1, 2}, false);
+  CHECK(shows(scratch, 0, [](const Json& s) { return countOf(s.at("connections"), "active") == 6; }));
+  finish(rig);
+}
+
 TEST(drain_moves_connections_without_a_freeze_and_back_in_migrate) { leavesAndComesBack(1); }
 TEST(drain_moves_connections_without_a_freeze_and_back_in_balance) { leavesAndComesBack(2); }
 
