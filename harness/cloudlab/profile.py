@@ -32,7 +32,7 @@ HARDWARE = {
     "d8545": Hardware("wisc", (100, 100), 4, "4 A100; ConnectX-6 2 x 100G"),
     "c6525-100g": Hardware("utah", (100, 25), 0, "no GPU; ConnectX-5 100G and 25G"),
 }
-IMAGE = "urn:publicid:IDN+emulab.net+image+emulab-ops//UBUNTU22-64-STD"
+IMAGE = "urn:publicid:IDN+emulab.net+image+emulab-ops//UBUNTU24-64-STD"
 SETUP = "/usr/local/sbin/r2cc-setup"
 # A copy of setup.sh, which leaves it there itself; so it is in the image that was taken from such a node.
 MOST_NODES = 32

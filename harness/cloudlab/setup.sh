@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a CloudLab node (Ubuntu 22.04 or 24.04) ready for R2CC. Take the image's snapshot once it is done. What is there
+# Makes a CloudLab node (Ubuntu 24.04 or newer) ready for R2CC. Take the image's snapshot once it is done. What is there
 # already is left alone. Limits of NICs are lost when a node goes down: the profile has it run again at boot, by its copy
 # in /usr/local/sbin.
 #
@@ -92,6 +92,11 @@ check() {
     case ,$STEPS, in *,"$step",*) ;; *) die "--only $step: no such step ($STEPS)" ;; esac
   done
   $dry || [ -n "$root" ] || [ "$(id -u)" = 0 ] || die 'run it with sudo (or with --dry-run)'
+  case ,$only, in
+    *,r2cc,*) # before the half hour that the other steps take
+      $dry || python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        die "R2CC needs Python 3.11 or newer, and this is $(python3 -V 2>&1): take an image UBUNTU24-64-STD" ;;
+  esac
 }
 
 packages() {

@@ -71,6 +71,21 @@ def on(machine: Path, *words: str, hardware: str = "c6525-100g") -> subprocess.C
     return setup("--hardware", hardware, "--root", root, "--user", "alice", *words, path=machine / "tools")
 
 
+def test_an_older_python_is_said_before_anything_is_done(machine: Path) -> None:
+    """As on Ubuntu 22.04."""
+    old = machine / "tools" / "python3"
+    old.write_text('#!/bin/sh\n[ "$1" != -V ] || echo Python 3.10.12; [ "$1" = -V ]\n')
+    old.chmod(0o755)
+    done = on(machine, "--rate-gbit", "10")
+    assert (done.returncode, done.stdout, (machine / "calls").exists()) == (2, "", False)
+    assert "Python 3.11" in done.stderr and "Python 3.10.12" in done.stderr and "UBUNTU24-64-STD" in done.stderr
+    assert on(machine, "--only", "limits,kernel").returncode == 0
+
+
+def test_the_standard_image_has_a_python_that_is_new_enough() -> None:
+    assert profile.IMAGE.endswith("//UBUNTU24-64-STD")
+
+
 def test_it_really_runs_and_a_second_time_changes_nothing(machine: Path) -> None:
     first = on(machine, "--rate-gbit", "10")
     assert (first.returncode, first.stderr) == (0, ""), first.stdout
