@@ -87,12 +87,12 @@ def job_report(
 def gpus_of_slurm(environment: Mapping[str, str]) -> int | None:
     """Of the whole job, by Slurm's variables in a job or in its epilog; None: they do not say."""
     from harness.sites.ranges import expand
+    from harness.sites.slurm import gpus_of_node
 
     nodes = environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_NODELIST", "")
-    of_node = environment.get("SLURM_GPUS_ON_NODE", "")
-    listed = environment.get("SLURM_JOB_GPUS", "")
     try:
-        each = int(of_node) if of_node.isdigit() else len(expand(f"[{listed}]")) if listed else 0
-        return each * len(expand(nodes)) if each and nodes else None
+        count = len(expand(nodes)) if nodes else 0
     except ValueError:
         return None
+    each = gpus_of_node(environment, count)
+    return each * count if each and count else None

@@ -79,11 +79,12 @@ def allocation(environment: Mapping[str, str]) -> Allocation:
         raise UsageError(f"SLURM_JOB_NODELIST cannot be understood: {error}", "scontrol show hostnames") from error
     text = environment.get("SLURM_TASKS_PER_NODE")
     if not text or not any(name in environment for name in ASKED_FOR):
-        return Allocation(job, tuple(names), None, _gpus(environment))
+        return Allocation(job, tuple(names), None, gpus_of_node(environment, len(names)))
     tasks = tasks_per_node(text)
     if len(tasks) != len(names):
         raise UsageError(f"SLURM_TASKS_PER_NODE ('{text}') is of {len(tasks)} hosts, and there are {len(names)}", HINT)
-    return Allocation(job, tuple(names), dict(zip(names, tasks, strict=True)), _gpus(environment))
+    gpus = gpus_of_node(environment, len(names))
+    return Allocation(job, tuple(names), dict(zip(names, tasks, strict=True)), gpus)
 
 
 def hosts(environment: Mapping[str, str], *, home: Path | None = None) -> list[ClusterHost]:
@@ -109,6 +110,24 @@ def tasks_per_node(text: str) -> list[int]:
     return counts
 
 
-def _gpus(environment: Mapping[str, str]) -> int | None:
-    text = environment.get("SLURM_GPUS_ON_NODE", "")
-    return int(text) if text.isdigit() and int(text) > 0 else None
+def gpus_of_node(environment: Mapping[str, str], nodes: int) -> int | None:
+    """Of each host. In a script of sbatch and in an epilog Slurm says what this node has; in a shell of salloc, which
+    may be on none, only what was asked for. None: it says neither (`salloc --gres`), or not as many on all hosts."""
+    on_node = environment.get("SLURM_GPUS_ON_NODE", "")
+    if on_node.isdigit() and int(on_node):
+        return int(on_node)
+    try:
+        if listed := environment.get("SLURM_JOB_GPUS"):
+            return len(expand(f"[{listed}]"))
+    except ValueError:
+        return None
+    if each := _amount(environment.get("SLURM_GPUS_PER_NODE", "")):
+        return each
+    every, rest = divmod(_amount(environment.get("SLURM_GPUS", "")), max(1, nodes))
+    return every if every and not rest else None
+
+
+def _amount(text: str) -> int:
+    """`8`, `a100:8` and `a100:4,v100:4` are 8."""
+    counts = [part.rpartition(":")[2] for part in text.split(",")]
+    return sum(int(count) for count in counts) if all(count.isdigit() for count in counts) else 0

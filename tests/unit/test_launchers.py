@@ -208,6 +208,41 @@ def test_older_names_and_gpus() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "gpus"),
+    [
+        ({"SLURM_GPUS_PER_NODE": "4"}, 4),
+        ({"SLURM_GPUS_PER_NODE": "a100:4"}, 4),
+        ({"SLURM_GPUS_PER_NODE": "a100:2,v100:1"}, 3),
+        ({"SLURM_GPUS": "8"}, 4),
+        ({"SLURM_GPUS": "a100:8"}, 4),
+        ({"SLURM_GPUS": "7"}, None),
+        ({"SLURM_JOB_GPUS": "0-3,6", "SLURM_GPUS": "8"}, 5),
+        ({"SLURM_GPUS_ON_NODE": "2", "SLURM_GPUS_PER_NODE": "4"}, 2),
+        ({"SLURM_GPUS_PER_NODE": "many"}, None),
+        ({"SLURM_JOB_GPUS": "3-"}, None),
+        ({}, None),
+    ],
+)
+def test_gpus_as_salloc_and_sbatch_say_them(said: dict[str, str], gpus: int | None) -> None:
+    """A shell of salloc has only what was asked for (Slurm 22.05), and nothing at all of `--gres`."""
+    assert slurm.allocation({"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-2]", **said}).gpus == gpus
+
+
+def test_what_a_task_prolog_sets_is_not_the_ranks() -> None:
+    made = Job(("env",), {"n1": 1}, "n1:1", {"R2CC_MODE": "0", "HOME": "/home/alice"}, told=())
+    plan = launchers()["srun"].plan(made, two_hosts(), "/tmp/r2cc-run")
+    words = plan.commands[0].argv[plan.commands[0].argv.index("sh") :]
+    prolog = {"NCCL_NET_PLUGIN": "r2cc", "R2CC_STATUS_DIR": "/run/r2cc status", "R2CC_LINES": "a\nNCCL_X=1"}
+    env = {"PATH": os.environ["PATH"], "OTHER": "1", **plan.commands[0].env, **prolog}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, check=True)
+    left = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert {name: left.get(name) for name in ("OTHER", "R2CC_MODE", "HOME")} == {
+        "OTHER": "1", "R2CC_MODE": "0", "HOME": "/home/alice"
+    }  # fmt: skip
+    assert not {*left} & {*prolog, "NCCL_X"}
+
+
+@pytest.mark.parametrize(
     ("more", "said"),
     [
         ({"SLURM_JOB_ID": ""}, "no Slurm allocation: SLURM_JOB_ID"),

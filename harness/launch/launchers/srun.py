@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.launch.job import Job
 from harness.launch.launchers.launcher import Command, Death, Launcher, Plan, Reach
 from harness.launch.streams import Labelled, Reader, Whole
 from harness.launch.tally import BROKEN, WRONG
+from harness.workloads.bench import SETTINGS
 
 HOSTFILE = "hostfile"
 LABEL = re.compile(rb"^ *(\d+): ?")
 """`srun --label`."""
+ONLY = (
+    'told=" "; while [ "$1" != -- ]; do told="$told$1 "; shift; done; shift; '
+    "for name in $(env | sed -n 's/^\\(NCCL_[A-Za-z0-9_]*\\)=.*/\\1/p; s/^\\(R2CC_[A-Za-z0-9_]*\\)=.*/\\1/p'); do "
+    'case $told in *" $name "*) ;; *) unset "$name" ;; esac; done; exec "$@"'
+)
+"""A site's TaskProlog may set variables for every task. Its arguments: those that a rank is to have, `--`, the program.
+The others are the measured program's no more than those which a login sets."""
 TASK = re.compile(r"error: (?P<host>\S+): tasks? (?P<rank>\d+)[^:]*: (?P<how>Exited with exit code (?P<code>\d+)|.+)")
 SIGNALS = {"Killed": 9, "Terminated": 15, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7}
 
@@ -28,7 +37,7 @@ class Srun(Launcher):
         if not job.even:
             files[HOSTFILE] = "".join(f"{host}\n" * ranks for host, ranks in job.hosts.items())
             env["SLURM_HOSTFILE"] = str(Path(folder) / HOSTFILE)
-        return Plan("srun", [Command("", "srun", command(job, labelled=not raw), env)], files)
+        return Plan("srun", [Command("", "srun", command(job, env, labelled=not raw), env)], files)
 
     def reader(self, rank: int | None) -> Reader:
         return Labelled(LABEL) if rank is None else Whole(rank)
@@ -39,7 +48,7 @@ class Srun(Launcher):
         return next((death for death in deaths if death.code not in (WRONG, BROKEN)), deaths[0] if deaths else None)
 
 
-def command(job: Job, *, labelled: bool = False) -> list[str]:
+def command(job: Job, env: Mapping[str, str], *, labelled: bool = False) -> list[str]:
     placed = [f"--ntasks-per-node={max(job.hosts.values())}", f"--nodelist={','.join(job.hosts)}"]
     return [
         "srun",
@@ -47,6 +56,7 @@ def command(job: Job, *, labelled: bool = False) -> list[str]:
         *([*placed, "--distribution=block"] if job.even else ["--distribution=arbitrary"]),
         *("--kill-on-bad-exit=1", "--overlap", "--cpu-bind=none", f"--mpi={'pmix' if job.mpi else 'none'}"),
         *("--export=ALL", *(["--label"] if labelled else [])),
+        *("sh", "-c", ONLY, "r2cc", *sorted(name for name in env if name.startswith(SETTINGS)), "--"),
         *job.by_itself("SLURM_PROCID", "SLURM_LOCALID"),
     ]
 
