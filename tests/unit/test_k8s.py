@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,7 @@ FORMS = {
          "trainer": keys({"numNodes": COUNT})},
     ),
 }  # fmt: skip
+SERVICES = [["metrics", "--image", "site/r2cc:1"], ["agent", "--image", "site/r2cc:1"]]
 SERVICE = {"Namespace", "ConfigMap", "DaemonSet"}
 
 
@@ -158,6 +161,46 @@ def test_a_job_has_what_r2cc_needs_and_no_root(kind: str, more: list[str]) -> No
             assert main["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
             assert mounts["control"]["readOnly"]
             assert settings["data"]["R2CC_STATUS_DIR"] == mounts["status"]["mountPath"]
+
+
+def lost(ours: Any, theirs: Any, path: str) -> list[str]:
+    """What of ours is not in theirs."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return [line for key in ours for line in lost(ours[key], theirs.get(key), f"{path}.{key}")]
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) <= len(theirs):
+        return [line for index, each in enumerate(ours) for line in lost(each, theirs[index], f"{path}[{index}]")]
+    return [] if ours == theirs else [f"{path}: {ours!r}, and kubectl has {theirs!r}"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")
+@pytest.mark.parametrize(
+    "words", [*([kind, *JOB, *MORE, *RUN] for kind in JOBS), *SERVICES], ids=lambda words: words[0]
+)
+@pytest.mark.parametrize("mistaken", [False, True])
+def test_kubectl_knows_every_key(words: list[str], mistaken: bool, tmp_path: Path) -> None:
+    """It needs no cluster to read a manifest as its own types, which drop what they do not know."""
+    file = tmp_path / "manifest.yaml"
+    ours = rendered(*words)
+    every = [each for each in ours if each["kind"] == "DaemonSet"]
+    every += [
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": {"template": {"spec": pod}}}
+        for each in ours if each["kind"] not in SERVICE for pod in pods(each)
+    ]  # fmt: skip
+    if mistaken:
+        every = [each for each in every if each["kind"] == "Job"]
+        for each in every:
+            each["spec"]["template"]["spec"]["contaners"] = []
+    assert every or mistaken
+    for manifest in every:
+        file.write_text(yaml.safe_dump(manifest))
+        done = subprocess.run(
+            ["kubectl", "set", "serviceaccount", "--local", "-f", str(file), "anybody", "-o", "json"],
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found = lost(manifest, json.loads(done.stdout), manifest["kind"])
+        assert found == (["Job.spec.template.spec.contaners: [], and kubectl has None"] if mistaken else [])
 
 
 def test_the_forms_find_a_mistake() -> None:
