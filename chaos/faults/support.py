@@ -54,9 +54,9 @@ def lacking(fault: Fault, able: Able) -> list[str]:
     """Why this host cannot carry the fault; empty: it can."""
     found = [f"{tool} is not installed" for tool in fault.requires if tool not in able.tools]
     if fault.privilege == "CAP_NET_ADMIN" and not able.net_admin:
-        found.append("needs CAP_NET_ADMIN (root, or sudo for the login user)")
+        found.append("needs CAP_NET_ADMIN: log in as root; sudo is not used")
     if fault.privilege == "root" and able.uid != 0:
-        found.append("needs root")
+        found.append("needs root: log in as root; sudo is not used")
     return found + [MEANING[feature] for feature in fault.features if not _has(feature, able)]
 
 

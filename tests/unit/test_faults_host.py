@@ -180,9 +180,9 @@ def test_what_a_host_lacks_is_said_for_each_kind() -> None:
     assert "mlxlink, which is not installed" in notes(example("link_down", inside=True), able)[0]
     plain = parse_needs(said(ROOT.replace("uid 0", "uid 1000").replace("1ffffffffff", "00000000000"))[0])
     assert lacking(example("link_down", inside=True), plain) == [
-        "needs CAP_NET_ADMIN (root, or sudo for the login user)"
+        "needs CAP_NET_ADMIN: log in as root; sudo is not used"
     ]
-    assert lacking(example("nic_gone", inside=True), plain) == ["needs root"]
+    assert lacking(example("nic_gone", inside=True), plain) == ["needs root: log in as root; sudo is not used"]
     assert lacking(example("stop"), plain) == []
     with pytest.raises(ValueError, match="did not answer"):
         parse_needs(said(ROOT.removesuffix("end\n"))[0])
