@@ -163,6 +163,11 @@ class JobRun:
         return Result(exit_code, text, figures)
 
 
+NOT_FOUND = 127
+"""Of a shell and of `env`, where there is no such program."""
+NOT_THERE = ": its program is not there; `r2cc deploy` puts ours on hosts, --prefix says in which folder they lie"
+
+
 def _telling(said: str, code: int | None) -> str:
     """The last lines; of a program that was not used as it wants to be the first one, before it explains itself."""
     lines = said.strip().splitlines()
@@ -171,7 +176,7 @@ def _telling(said: str, code: int | None) -> str:
 
 def _ending(shown: str, code: int | None, errors: str) -> str:
     last = f"; its last lines:\n{indent(errors)}" if errors.strip() else ""
-    return f"{shown} {how_it_ended(code)}{last}"
+    return f"{shown} {how_it_ended(code)}{NOT_THERE if code == NOT_FOUND else ''}{last}"
 
 
 def how_it_ended(code: int | None) -> str:

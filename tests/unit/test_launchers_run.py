@@ -97,6 +97,13 @@ def test_how_it_ends(tmp_path: Path, allocation: dict[str, str], plan: dict[str,
     assert json.loads(result.stdout)["reason"] == reason
 
 
+def test_a_program_that_is_not_there_has_a_remedy(tmp_path: Path, allocation: dict[str, str]) -> None:
+    result = call(tmp_path, allocation, "--prefix", str(tmp_path / "nowhere"))
+    assert result.return_value == 3, result.output
+    reason = json.loads(result.stdout)["reason"]
+    assert "ended with exit code 127: its program is not there; `r2cc deploy`" in reason and "--prefix" in reason
+
+
 def test_outside_of_an_allocation(tmp_path: Path, allocation: dict[str, str]) -> None:
     result = call(tmp_path, {**allocation, "SLURM_JOB_ID": "", "SLURM_JOBID": ""})
     assert isinstance(result.exception, UsageError) and "salloc" in str(result.exception)
