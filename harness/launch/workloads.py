@@ -116,6 +116,11 @@ def _ranks(asked: Asked, site: JobHosts, *, on_gpus: bool) -> dict[str, int]:
         return dict.fromkeys(site.names, asked.ranks_per_host)
     if site.allocation is not None and site.allocation.tasks is not None:
         return {name: site.allocation.tasks[name] for name in site.names}
+    if site.allocation is not None and on_gpus and site.gpus is None:
+        raise UsageError(
+            "Slurm's variables do not say how many GPUs a node has, and that is how many ranks it gets",
+            "salloc --gpus-per-node=N (of --gres a shell of salloc is told nothing), or --ranks-per-host N",
+        )
     return dict.fromkeys(site.names, (site.gpus or 1) if on_gpus else 1)
 
 

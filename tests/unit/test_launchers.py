@@ -228,6 +228,14 @@ def test_gpus_as_salloc_and_sbatch_say_them(said: dict[str, str], gpus: int | No
     assert slurm.allocation({"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-2]", **said}).gpus == gpus
 
 
+def test_gpus_that_nobody_names_are_not_taken_for_one() -> None:
+    site = replace(two_hosts(), gpus=None, allocation=slurm.Allocation("7", ("n1", "n2")))
+    with pytest.raises(UsageError, match="how many GPUs a node has"):
+        job(Asked("collectives"), site, {})
+    assert job(Asked("collectives", ranks_per_host=4), site, {}).hosts == {"n1": 4, "n2": 4}
+    assert job(Asked("bench"), site, {}).hosts == {"n1": 1, "n2": 1}
+
+
 def test_what_a_task_prolog_sets_is_not_the_ranks() -> None:
     made = Job(("env",), {"n1": 1}, "n1:1", {"R2CC_MODE": "0", "HOME": "/home/alice"}, told=())
     plan = launchers()["srun"].plan(made, two_hosts(), "/tmp/r2cc-run")
