@@ -57,7 +57,7 @@ def deploy(
     \b
     Examples:
       r2cc deploy --inventory cluster.yaml
-      r2cc deploy --inventory cluster.yaml:node[1-4] --build net --dry-run
+      r2cc deploy --inventory cluster.yaml:node[01-04] --build net --dry-run
       r2cc deploy --inventory cluster.yaml --rollback
 
     \b
