@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "salloc", "srun")
 LIMIT_S = 60.0
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "slurm.md"
 NEEDS = [
     pytest.mark.slow,
     pytest.mark.build,
@@ -63,6 +65,15 @@ def controller(folder: Path) -> list[str]:
 
 def node(folder: Path, name: str) -> list[str]:
     return ["slurmd", "-D", "-N", name, "-f", f"{folder}/slurm.conf"]
+
+
+def scripts_of_the_page() -> dict[str, str]:
+    """Those that slurm.conf names, by their names, as docs/howto/slurm.md has them."""
+    found = re.findall(
+        r"(?m)^`(r2cc-[a-z-]+)`(?:[^\n]+\n)+\n```text\n(#!/bin/sh\n(?:[^`][^\n]*\n)+)```", PAGE.read_text()
+    )
+    assert [name for name, _ in found] == ["r2cc-prolog", "r2cc-task-prolog", "r2cc-epilog", "r2cc-health"]
+    return dict(found)
 
 
 def await_true(holds: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:

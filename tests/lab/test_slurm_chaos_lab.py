@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -54,8 +55,12 @@ class Cluster:
     def run(self, *argv: str, limit_s: float = LONG_S) -> Result:
         return self.front.run(argv, env=self.env, timeout_s=limit_s, check=False)
 
-    def allocated(self, *words: str) -> Result:
-        return self.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", *CLI, *words, limit_s=LONG_S)
+    def allocated(self, *words: str, asked: tuple[str, ...] = ("--ntasks-per-node=1",)) -> Result:
+        return self.run("salloc", "-Q", "-N2", *asked, *CLI, *words, limit_s=LONG_S)
+
+    def left(self, node: str) -> Path:
+        """The status folder of a node, as we see it."""
+        return self.folder / f"run.{node}" / "r2cc-status"
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +68,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("slurm")
     deploy(folder / "home" / ".r2cc" / "current")
     addresses = {name: ssh_lab.address_of(name) for name in (*NODES, FRONT)}
-    nodes = "\n".join(f"NodeName={name} NodeAddr={addresses[name]} CPUs=4 State=UNKNOWN" for name in NODES)
-    own = f"TmpFS={folder}/tmp\n"  # PMIx makes the same folder there on each node
-    script(folder, "r2cc", R2CC)
-    own += f"Epilog={script(folder, 'epilog', EPILOG)}\n"
-    own += f"HealthCheckProgram={script(folder, 'health', HEALTH)}\nHealthCheckInterval=1\n"
-    munged = slurm_lab.configured(folder, FRONT, addresses[FRONT], 6817, f"{nodes}\n{own}")
+    shape = "CPUs=4 Gres=gpu:4 State=UNKNOWN"
+    nodes = "\n".join(f"NodeName={name} NodeAddr={addresses[name]} {shape}" for name in NODES)
+    # PMIx makes the same folder there on each node.
+    nodes = f"GresTypes=gpu\n{nodes}\n{scripts(folder)}TmpFS={folder}/tmp"
+    (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-3]\n")
+    for index in range(4):
+        (folder / f"gpu{index}").touch()
+    munged = slurm_lab.configured(folder, FRONT, addresses[FRONT], 6817, nodes)
     (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # lab hosts have none, and nothing here uses any
     with Lab.up(Topology.load("hosts: 3\nnics: 2\n")) as lab, ExitStack() as running:
         for name in NODES:
@@ -76,13 +83,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             (folder / "python").mkdir(exist_ok=True)
             lab.hosts[name].run(["mount", "--bind", sys.base_prefix, str(folder / "python")])
             lab.hosts[name].run(["mount", "--bind", str(folder / "home"), "/root"])
-            for each in (folder / "tmp", folder / f"tmp.{name}"):
-                each.mkdir(exist_ok=True)
-            lab.hosts[name].run(["mount", "--bind", str(folder / f"tmp.{name}"), str(folder / "tmp")])
+            for each in ("tmp", "run"):
+                for made in (folder / each, folder / f"{each}.{name}"):
+                    made.mkdir(exist_ok=True)
+                lab.hosts[name].run(["mount", "--bind", str(folder / f"{each}.{name}"), str(folder / each)])
         running.enter_context(ssh_lab.served(lab, folder, NODES))
         (folder / "home" / ".ssh").mkdir(mode=0o700)
         (folder / "home" / ".ssh" / "config").write_text("".join(way_to(folder, name) for name in NODES))
-        made = Cluster(lab, folder)
+        cluster = Cluster(lab, folder)
         for host, argv in (
             (FRONT, munged),
             (FRONT, slurm_lab.controller(folder)),
@@ -92,21 +100,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 process = lab.hosts[host].spawn(argv, env={"PATH": SBIN}, stdout=log, stderr=log)
             running.callback(process.close)
             await_true((folder / "munge.sock").exists, "munged")
-        await_true(lambda: made.run("sinfo", "-h", "-o", "%D %T").stdout == "2 idle\n", "sinfo")
-        yield made
-
-
-EPILOG = """#!/bin/sh
-# SLURM_JOB_ID says which job.
-{r2cc} job-report --status {folder}/status --into {folder}/reports --gpus 16 \\
-  >>{folder}/epilog.log 2>&1 || true
-"""
-HEALTH = """#!/bin/sh
-# Of a status folder of one node alone, as each node has its own.
-export PATH="$PATH:/usr/bin" SLURM_CONF={folder}/slurm.conf
-said=$({r2cc} health --status {folder}/node --host "$(hostname)" --for slurm) ||
-  scontrol update nodename="$(hostname)" state=drain reason="$said"
-"""
+        await_true(lambda: cluster.run("sinfo", "-h", "-o", "%D %T").stdout == "2 idle\n", "sinfo")
+        yield cluster
 
 
 R2CC = """#!/bin/sh
@@ -116,12 +111,23 @@ exec {folder}/python/bin/python3 -c 'from harness.cli import main; main()' "$@"
 """
 
 
-def script(folder: Path, name: str, text: str) -> Path:
-    path = folder / name
+def scripts(folder: Path) -> str:
+    """The lines of slurm.conf; the scripts are the page's, but for where things lie."""
     packages = os.pathsep.join([str(REPO), *(each for each in sys.path if each.endswith("site-packages"))])
-    path.write_text(text.format(r2cc=f"{folder}/r2cc", folder=folder, packages=packages))
-    path.chmod(0o755)
-    return path
+    made = {"r2cc": R2CC.format(folder=folder, packages=packages)}
+    places = {"/run/r2cc-": f"{folder}/run/r2cc-", "/opt/r2cc/bin/r2cc": f"{folder}/r2cc"}
+    places |= {"/shared/r2cc": f"{folder}/reports", "logger -t r2cc-epilog": f"cat >>{folder}/epilog.log"}
+    there = re.compile("|".join(map(re.escape, places)))
+    for name, text in slurm_lab.scripts_of_the_page().items():
+        made[name] = there.sub(lambda found: places[found[0]], text)
+    # A machine whose slurm.conf is in its own place needs no such line.
+    made["r2cc-health"] = made["r2cc-health"].replace("\n", f"\nexport SLURM_CONF={folder}/slurm.conf\n", 1)
+    for name, text in made.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    named = {"Prolog": "r2cc-prolog", "TaskProlog": "r2cc-task-prolog", "Epilog": "r2cc-epilog"}
+    named["HealthCheckProgram"] = "r2cc-health"
+    return "".join(f"{key}={folder}/{name}\n" for key, name in named.items()) + "HealthCheckInterval=3\n"
 
 
 def deploy(current: Path) -> None:
@@ -248,53 +254,85 @@ def test_nccl_tests_whose_ranks_pmix_places(cluster: Cluster) -> None:
     assert fault["longest_ms"] > 500
 
 
+def test_the_prologs_of_the_page(cluster: Cluster) -> None:
+    """Each node has its folders; tasks have the variables, and what a job set itself stays."""
+    wanted = {"NCCL_NET_PLUGIN": "r2cc", "R2CC_MODE": "2"}
+    wanted |= {f"R2CC_{name.upper()}_DIR": f"{cluster.folder}/run/r2cc-{name}" for name in ("status", "control")}
+    for own in ({}, {"NCCL_NET_PLUGIN": "none"}):
+        words = ["env", *(f"{name}={value}" for name, value in own.items()), "srun", "env"]
+        said = cluster.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", *words).stdout.splitlines()
+        told = sorted(line for line in said if line.startswith(("NCCL_NET", "R2CC_")))
+        assert told == sorted(2 * [f"{name}={value}" for name, value in {**wanted, **own}.items()])
+    for node in NODES:
+        modes = [oct(cluster.left(node).with_name(f"r2cc-{name}").stat().st_mode) for name in ("status", "control")]
+        assert modes == ["0o41777", "0o40755"]
+
+
+def test_gpus_that_salloc_was_asked_for_have_a_rank_each(cluster: Cluster) -> None:
+    words = ["run", "collectives", "--launcher", "srun", "--dry-run"]
+    plan = cluster.allocated(*words, asked=("--gpus-per-node=4",))
+    assert "--ntasks=8 --ntasks-per-node=4 " in plan.stdout, plan.stdout + plan.stderr
+
+
 def test_the_epilog_reports_of_a_job_that_met_a_fault(cluster: Cluster) -> None:
-    """Each node's epilog brings what its processes left; the last one has it all."""
-    status = cluster.folder / "status"
-    status.mkdir(exist_ok=True)
+    """Each node's epilog brings what its processes left; the last one has it all. Only the job that was told to leave
+    something did: what the task prolog says is kept from ranks of `chaos run`."""
     cut = {"id": "cut", "kind": "link_down", "host": "h1", "nic": "eth1", "duration_s": 1.0}
     cut |= {"at": {"iteration": 6, "fraction": 0.5}}
-    arms = {"balance": {"expect": "any", "env": {"R2CC_STATUS_DIR": str(status)}}}
+    arms = {"balance": {"expect": "any", "env": {"R2CC_STATUS_DIR": f"{cluster.folder}/run/r2cc-status"}}}
     experiment = cluster.folder / "reported.yaml"
     experiment.write_text(json.dumps({**EXPERIMENT, "faults": [cut], "arms": arms}))
     words = ["chaos", "run", str(experiment), "--launcher", "srun", "--void-ok", "--out", str(cluster.folder / "rep")]
-    done = cluster.allocated(*words)
+    done = cluster.allocated(*words, asked=("--ntasks-per-node=1", "--gpus-per-node=4"))
     assert done.exit_code == 0, done.stdout + done.stderr
     (folder,) = within(lambda: [*(cluster.folder / "reports").glob("*")])
     assert folder.name.isdigit()
-    await_true(lambda: not [*status.glob("*.json")], "the end of the epilogs", LONG_S)
+    files = [lambda node=node: not [*cluster.left(node).glob("*.json")] for node in NODES]
+    await_true(lambda: all(empty() for empty in files), "the end of the epilogs", LONG_S)
     await_true((folder / "report.md").is_file, "the report", LONG_S)
     said = cluster.run(*CLI, "job-report", "--status", str(folder), "--job", folder.name, "--json", "--gpus", "16")
     report = json.loads(said.stdout)
     assert (report["verdict"], report["failures"], report["restarts_avoided"]) == ("carried", 1, 1), said.stdout
     assert (report["nics"][0]["host"], report["nics"][0]["nic"]) == ("h1", "eth1")
     assert report["gpu_hours_saved"] == pytest.approx(16 * 20 / 60, abs=0.02)
-    assert "1 NIC failure carried" in (folder / "report.md").read_text()
+    text = (folder / "report.md").read_text()
+    assert "1 NIC failure carried" in text and "1 restart of 25 min on 8 GPUs" in text
+    assert "error" not in (cluster.folder / "epilog.log").read_text()  # of a node that no step ran on: no folder yet
 
 
 def test_slurm_drains_a_node_that_lost_and_none_that_is_carried(cluster: Cluster) -> None:
-    """Its own HealthCheckProgram, which asks `r2cc health`: slurmd starts it every second."""
+    """Its own HealthCheckProgram, which asks `r2cc health`: slurmd starts it every few seconds."""
     sys.path.insert(0, str(REPO / "tests" / "unit"))
     from watch_files import nic, status, write
 
-    node = cluster.folder / "node"
-    node.mkdir(exist_ok=True)
+    for node in NODES:
+        cluster.left(node).mkdir(parents=True, exist_ok=True)
 
     def state(name: str) -> str:
         return cluster.run("sinfo", "-h", "-n", name, "-o", "%T %E").stdout.strip()
 
     def carried() -> bool:
-        write(node, status(nic("eth0", "down"), nic("eth1"), host="h0"), name="h0-7-0")
-        write(node, status(connections={"held": 2}, host="h1"), name="h1-7-0")
+        write(cluster.left("h0"), status(nic("eth0", "down"), nic("eth1"), host="h0"), name="h0-7-0")
+        write(cluster.left("h1"), status(connections={"held": 2}, host="h1"), name="h1-7-0")
         return "drain" in state("h1")
 
     await_true(carried, "the drain of h1", LONG_S)
     assert "drain" not in state("h0")
     assert "R2CC held: 2 connections" in state("h1")
-    for file in node.glob("*.json"):
-        file.unlink()
+    for node in NODES:
+        for file in cluster.left(node).glob("*.json"):
+            file.unlink()
     cluster.run("scontrol", "update", "nodename=h1", "state=resume")
-    await_true(lambda: state("h1").startswith("idle"), "the end of the drain")
+    await_true(lambda: state("h1").split()[0] == "idle", "the end of the drain", LONG_S)
+
+
+def test_a_health_check_that_cannot_ask_drains_no_node(cluster: Cluster) -> None:
+    """R2CC that is not there, or fails, is no verdict."""
+    script = (cluster.folder / "r2cc-health").read_text()
+    for words in ("/nowhere/r2cc", "sh -c 'echo hello; exit 2'", "sh -c 'echo hello; exit 70'", "sh -c 'exit 1'"):
+        broken = script.replace(f"{cluster.folder}/r2cc", words, 1).replace("/usr/bin/scontrol", "echo DRAINS")
+        done = cluster.front.run(["sh", "-c", broken], env={**cluster.env, "SLURMD_NODENAME": "h1"}, check=False)
+        assert "DRAINS" not in done.stdout, words
 
 
 def within(what: Any) -> Any:
