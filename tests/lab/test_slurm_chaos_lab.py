@@ -74,7 +74,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     nodes = f"GresTypes=gpu\n{nodes}\n{scripts(folder)}TmpFS={folder}/tmp"
     (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-3]\n")
     for index in range(4):
-        (folder / f"gpu{index}").touch()
+        (folder / f"gpu{index}").symlink_to("/dev/null")
     munged = slurm_lab.configured(folder, FRONT, addresses[FRONT], 6817, nodes)
     (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # lab hosts have none, and nothing here uses any
     with Lab.up(Topology.load("hosts: 3\nnics: 2\n")) as lab, ExitStack() as running:
