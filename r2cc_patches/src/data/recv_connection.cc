@@ -10,6 +10,7 @@ namespace {
 constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
 constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
+constexpr int64_t kLeavePatienceNs = msToNs(250);
 constexpr int64_t kAnswerAgainNs = msToNs(5);
 constexpr int64_t kMentionNs = msToNs(5000);
 constexpr int64_t kAcceptLimitNs = msToNs(15000);  // a lane the sender no longer wants
@@ -278,6 +279,20 @@ void RecvConnection::onSwitch(const Switch& message) {
   plan_.trim(delivered());  // an idle one would test nothing, and so never do it
   setState(ConnectionState::Active, "switch");
   peer.tell(lastSwitched_);
+}
+
+/// Leave that was given and does not arrive is data that stands still, and has as long (send_verdict.cc).
+void RecvConnection::onNoLeave(const NoLeave& message) {
+  const Owned owned(owner_, Owned::Wait::Yes);
+  const LanePtr lane = findLane(message.lane);
+  const Request& r = requests_[message.number];
+  const bool given = lane != nullptr && lane->usable() && r.number == message.number && r.lane == message.lane &&
+                     r.inner != nullptr && !r.finished();
+  const bool again = noLeave_.lane == message.lane && noLeave_.number == message.number && noLeaveSince_ != 0;
+  const int64_t now = runNs();
+  if (!given || !again) noLeaveSince_ = given ? now : 0;
+  noLeave_ = message;
+  if (given && !freeze_ && now - noLeaveSince_ >= kLeavePatienceNs) peer.tell(Suspect{id, epoch_, lane->id});
 }
 
 void RecvConnection::onBye(const Bye& message) {

@@ -29,6 +29,7 @@ class RecvConnection final : public Connection {
   void onAllFenced() override;
   void onFreeze(const Freeze& message);
   void onSwitch(const Switch& message);
+  void onNoLeave(const NoLeave& message);
   void onBye(const Bye& message);
   void tick(int64_t now);
   /// Nothing that was asked for will come over any lane of the plan: what a process sent before its end may still be on
@@ -107,6 +108,8 @@ class RecvConnection final : public Connection {
   Switched lastSwitched_{};
   std::optional<Freeze> freeze_;  // not yet answered: its lanes are being fenced
   std::optional<Bye> farewell_;   // so are all
+  NoLeave noLeave_{};             // the last that came of a message whose leave was given, and when that began
+  int64_t noLeaveSince_ = 0;
   int64_t lastSuspect_ = 0, lastMention_ = runNs();
 };
 

@@ -206,7 +206,10 @@ void SendConnection::driveReplays() {
 ncclResult_t SendConnection::give(Lane& lane, Request& r) {
   if (r.surety == Surety::Slot && !r.held() && processEnds()) return ncclSuccess;
   if (lane.posted.empty() && clocked(lane)) lane.busySince = nowNs();
-  return lane.inner.net->isend(lane.comm, r.data, r.size, r.tag, handleOn(lane, r.mr), r.profiler, &r.inner);
+  const ncclResult_t result =
+      lane.inner.net->isend(lane.comm, r.data, r.size, r.tag, handleOn(lane, r.mr), r.profiler, &r.inner);
+  if (r.inner == nullptr) refusals_++;
+  return result;
 }
 
 bool SendConnection::progress() {

@@ -163,6 +163,9 @@ class SendConnection final : public Connection {
   LanePtr stuckLane(int64_t now);
   bool waitEnds(uint64_t acked, int64_t now);
   void judgeLanes(int64_t now);
+  void standsStill(const LanePtr& lane, int64_t now);
+  void watchLeave(int64_t now);
+  bool noLeaveOn(const Lane& lane) const { return leave_.lane == lane.id && leave_.told; }
   bool unproven(const Path& path) const;
   uint64_t confirmedOver(const Path& path) const;
   bool dataPasses(Path& path, int64_t stillNs, int64_t now);
@@ -288,6 +291,16 @@ class SendConnection final : public Connection {
   int64_t nextPlacing_ = 0;
   int placings_ = 0;
   LaneWait wait_;
+  /// The message for which the receiver's leave to send is lacking (RDMA), in so many looks in a row.
+  struct LeaveWait {
+    uint64_t number = 0, refusals = 0;
+    uint32_t lane = kNoLane;
+    int64_t looks = 0;
+    bool told = false;  // the receiver was
+  };
+  LeaveWait leave_;
+  int64_t lastLeaveLook_ = 0;
+  uint64_t refusals_ = 0;  // messages that a lane did not take
   uint64_t waitAcked_ = 0;
   int64_t lastVerdictLook_ = 0, lastAskedPeer_ = 0;
   int64_t slowestNs_ = 0, slowestAt_ = 0;  // the longest such wait of a lane that was well

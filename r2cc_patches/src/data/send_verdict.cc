@@ -23,6 +23,8 @@ constexpr int64_t kAnsweredNs = msToNs(60), kSteadyPeerNs = msToNs(100);
 constexpr int kMostProofs = 4;  // asked for at a time
 constexpr uint64_t kProofBytes = uint64_t{60} * 1024;
 constexpr uint64_t kResent = 2;  // packets: of one alone an acknowledgement may be late
+constexpr int64_t kLeaveLookNs = msToNs(20);
+constexpr int kLooksATelling = 5;
 constexpr int64_t kNewLaneNs = msToNs(200), kFirstLaneNs = msToNs(1000), kLaneNs = msToNs(3000);
 
 }  // namespace
@@ -156,13 +158,39 @@ LanePtr SendConnection::stuckLane(int64_t now) {
 }
 
 void SendConnection::judgeLanes(int64_t now) {
-  const LanePtr lane = stuckLane(now);
-  if (lane == nullptr) return;
+  if (const LanePtr lane = stuckLane(now)) standsStill(lane, now);
+}
+
+/// Its path is not used again before some time has passed, whatever probes say.
+void SendConnection::standsStill(const LanePtr& lane, int64_t now) {
   lane->path->doubtData(now, lane->inner.ops->sample != nullptr);
   peer.plansVersion++;
   services_.info("R2CC: data stands still between " + nicName(lane->path) + " and peer " + peer.describe() +
                  ", though it answers: on over another lane");
   loseLane(lane, "data stands still");
+}
+
+/// On RDMA the receiver gives leave for each message, over the same lane. What is lost of that nobody but its NIC
+/// knows, which tries for half a minute by default, or for ever. So while the lane refuses a message again and again,
+/// and nothing is under way that could be missed, the receiver is told: only it knows whether it gave that leave.
+void SendConnection::watchLeave(int64_t now) {
+  if (now - lastLeaveLook_ < kLeaveLookNs) return;
+  lastLeaveLook_ = now;
+  if (state() != ConnectionState::Active) return leave_ = {}, void();
+  const Owned owned(owner_, Owned::Wait::No);
+  if (!owned) return;
+  const bool lacks = nextToPost_ < std::min(posted_, holdFrom_) && requests_[nextToPost_].waits();
+  const Lane* lane = lacks ? plan_.laneFor(nextToPost_) : nullptr;
+  // Of a thread of NCCL's that does not try nobody knows whether it would be refused.
+  const bool refused = std::exchange(leave_.refusals, refusals_) != refusals_;
+  if (lane == nullptr || lane->inner.ops->needsAck || !lane->usable() || !lane->posted.empty() || !refused) {
+    leave_ = {0, refusals_};
+    return;
+  }
+  if (leave_.number != nextToPost_ || leave_.lane != lane->id) leave_ = {nextToPost_, refusals_, lane->id};
+  if (++leave_.looks * kLeaveLookNs < patienceNs(now) / 2 || leave_.looks % kLooksATelling != 0) return;
+  leave_.told = true;
+  peer.tell(NoLeave{id, lane->id, nextToPost_});
 }
 
 /// How long a lane may take to be made: shorter where messages wait for it and there is another way.

@@ -287,6 +287,8 @@ bool Messages::dispatchToReceiver(const Arrival& arrival, Type type, Reader& rea
       return give(Freeze{}, [](RecvConnection& c, const Freeze& m) { c.onFreeze(m); });
     case Type::Switch:
       return give(Switch{}, [](RecvConnection& c, const Switch& m) { c.onSwitch(m); });
+    case Type::NoLeave:
+      return give(NoLeave{}, [](RecvConnection& c, const NoLeave& m) { c.onNoLeave(m); });
     case Type::Bye:
       return give(Bye{}, [](RecvConnection& c, const Bye& m) { c.onBye(m); });
     default:

@@ -64,6 +64,7 @@ enum class Type : uint8_t {
   Filler,  // means nothing: probes are as large as the data
   Addresses,
   Leaving,
+  NoLeave,
 };
 
 /// sender -> receiver: a connection for the listen that `listen` names.
@@ -258,6 +259,16 @@ struct Leaving {
   static constexpr Type kType = Type::Leaving;
   uint32_t nics = 0, version = 0;
   auto fields() { return inOrder(nics, version); }
+};
+
+/// sender -> receiver: over `lane` no leave to send message `number` has come for a while (RDMA). Repeated until it
+/// has. The receiver says Suspect if it gave that leave. A build that does not know it waits until its NIC gives up.
+struct NoLeave {
+  static constexpr Type kType = Type::NoLeave;
+  uint64_t connection = 0;
+  uint32_t lane = 0;
+  uint64_t number = 0;
+  auto fields() { return inOrder(connection, lane, number); }
 };
 
 /// One message, encoded: what waits in an outbox.

@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kLimitNs = msToNs(15000);
 
+void pauseMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
 RigOptions rdma(bool gpu) {
   RigOptions o;
   o.needsAck = false;
@@ -208,6 +210,41 @@ TEST(net_rdma_a_lane_that_is_being_drained_is_not_reported_again) {
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
   CHECK_EQ(rig.seen(Type::Suspect), said);
   rig.fabric.hold({1, 0}, Fabric::Call::Drain, false);
+  finish(rig);
+}
+
+/// The receiver's leave to send goes over the lane, too. Where that is lost nothing of the sender's is under way, so no
+/// error and no completion can be missing.
+TEST(net_rdma_leave_that_does_not_come_ends_a_lane) {
+  for (const int rails : {4, 1}) {
+    RigOptions options = rdma(false);
+    options.rails = rails;
+    Rig rig(options);
+    halfWay(rig, 2000);
+    rig.fabric.stand({1, 0}, true);
+    lift(rig);
+    if (rails == 1) {
+      CHECK(Rig::within(kLimitNs, [&] { return rig.decided(Type::Freeze) > 0; }));
+      rig.fabric.stand({1, 0}, false);
+    }
+    CHECK(rig.allDone(kLimitNs));
+    if (rails > 1) CHECK(rig.streams()[0].receiver->longestGapNs() < msToNs(1000) * check::slowness());
+    rig.fabric.stand({1, 0}, false);
+    finish(rig);
+  }
+}
+
+/// It has asked for nothing, so there is no leave.
+TEST(net_rdma_a_late_receiver_loses_no_lane) {
+  Rig rig(rdma(false));
+  halfWay(rig, 2000);
+  const size_t freezes = rig.decided(Type::Freeze);
+  rig.streams()[0].sender->limit = UINT64_MAX;
+  pauseMs(1200);
+  CHECK_EQ(rig.decided(Type::Freeze), freezes);
+  lift(rig);
+  CHECK(rig.allDone(kLimitNs));
+  CHECK_EQ(rig.decided(Type::Freeze), freezes);
   finish(rig);
 }
 

@@ -15,6 +15,7 @@ void forEachMessage(F f) {
   f(PathHealth{});
   f(Addresses{});
   f(Leaving{});
+  f(NoLeave{});
 }
 
 }  // namespace r2cc::fuzz

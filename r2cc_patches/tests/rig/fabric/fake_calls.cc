@@ -132,10 +132,12 @@ void Fabric::checkMemory(const Comm& comm, const void* data, size_t size, const 
   if (at < mr->data || at + size > mr->data + mr->size) note("a buffer outside its registration on " + comm.name());
 }
 
-/// A transport may refuse for now: no room, or (RDMA) no receive posted at the other end.
+/// A transport may refuse for now: no room, or (RDMA) no receive posted at the other end, as far as that has said so.
 bool Fabric::mayPost(const Comm& comm) const {
   if (comm.outstanding.size() >= NCCL_NET_MAX_REQUESTS) return false;
-  return !comm.sends || play_.needsAck || comm.posted < comm.wire->receiver->posted;
+  if (!comm.sends || play_.needsAck) return true;
+  if (open(*comm.wire)) comm.wire->leave = comm.wire->receiver->posted;
+  return comm.posted < comm.wire->leave;
 }
 
 ncclResult_t Fabric::post(Comm& comm, void* data, size_t size, int tag, Mr* mr, Request** request) {

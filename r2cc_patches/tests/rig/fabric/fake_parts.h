@@ -96,6 +96,7 @@ struct Wire {
   Comm* receiver = nullptr;
   std::deque<Frame> frames;
   bool lost = false;        // bytes of it are gone
+  uint64_t leave = 0;       // to send (RDMA): receives that the sender knows of; it is told of them over the wire
   int64_t unconfirmed = 0;  // bytes that were taken and are gone: a kernel never takes those for confirmed
 
   /// What the other end's kernel does not have, now or ever.
