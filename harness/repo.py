@@ -124,13 +124,17 @@ def checkout(version: str | None = None) -> Layout:
     return layout if version is None else layout.with_version(version)
 
 
-def programs() -> Layout:
+def programs(version: str | None = None) -> Layout:
     """Where our libraries and programs lie, built or not: in the checkout, or where pip put them.
 
-    Raises UsageError where there is neither.
+    `version`: those for that NCCL, which only a checkout can have. Raises UsageError where there is neither.
     """
     installed = Installed(PACKAGE.parent)
-    return installed if (installed.net / "build.json").is_file() else checkout()
+    if not (installed.net / "build.json").is_file():
+        return checkout(version)
+    if version is not None:
+        raise UsageError(f"what pip installed has no build for NCCL {version}", "--nccl takes a checkout of R2CC")
+    return installed
 
 
 def shipped(path: Path) -> Path:

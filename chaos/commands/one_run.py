@@ -31,6 +31,7 @@ def run_one(
     python: str | None = None,
     share_gpus: bool = False,
     launcher: str = "direct",
+    nccl: str | None = None,
 ) -> tuple[Summary, str]:
     """(summary, run directory as one would type it)."""
     from chaos.record import live
@@ -46,7 +47,7 @@ def run_one(
     check_launcher(site, experiment, launcher)
     check_programs(site, experiment)
     stream = sys.stderr if as_json else sys.stdout
-    with bench_for(experiment, site, python, share=share_gpus, quiet=quiet) as (bench, build):
+    with bench_for(experiment, site, python, share=share_gpus, quiet=quiet, version=nccl) as (bench, build):
         if site.adopts_topology and fitting.names_no_rate(experiment):
             say = partial(click.echo, err=as_json)
             experiment = fitting.fitted(experiment, arms, bench, (lambda _: None) if quiet else say)

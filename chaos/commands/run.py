@@ -15,6 +15,7 @@ from harness.commands.options import (
     changes_of,
     check_out,
     json_option,
+    nccl_option,
     out_option,
     quiet_option,
     set_option,
@@ -35,6 +36,7 @@ Examples:
   r2cc chaos run experiments/flap.yaml --set workload.bytes=16MiB --dry-run
   r2cc chaos run experiments/false_positives
   r2cc chaos run experiments/ib/black_hole.yaml --inventory vm:2x2
+  r2cc chaos run experiments/ib/black_hole.yaml --inventory vm:2x2 --nccl 2.30.7
   r2cc chaos run experiments/nic_down.yaml --inventory cluster.yaml --launcher mpirun
   salloc -N 4 r2cc chaos run experiments/nic_down.yaml --launcher srun
   r2cc chaos run experiments/black_hole.yaml --json > summary.json
@@ -86,6 +88,7 @@ interrupted and rolled back. 3 means that the infrastructure failed, the fault m
 @click.option(
     "--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="Let several ranks share a GPU (CUDA's MPS)."
 )
+@nccl_option("Run what was built for this version of NCCL (`r2cc build net --nccl`, or `build nccl` for GPUs).")
 @quiet_option("Print no progress, only one line on stderr for what was not as expected.")
 @click.option("--verbose", is_flag=True, help="Print plain progress lines, also on a terminal.")
 def run(
@@ -104,6 +107,7 @@ def run(
     trace: bool,
     python: str | None,
     share_gpus: bool,
+    version: str | None,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -115,13 +119,14 @@ def run(
     from harness.launch.hosts import meant
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
-    options |= {"python": python, "share_gpus": share_gpus, "launcher": launcher}
+    options |= {"python": python, "share_gpus": share_gpus, "launcher": launcher, "nccl": version}
     site = click.get_current_context().with_resource(meant(site, launcher))
     wanted = [adjusted(experiment, repeats, seed) for experiment in experiments(file, changes_of(settings))]
     chosen = [arms_of(experiment, arms) for experiment in wanted]
     check_out(out, dry=dry_run)
     if dry_run:
-        return _dry_run(wanted, chosen, site, python, launcher=launcher, as_json=as_json)
+        how = {"python": python, "launcher": launcher, "nccl": version}
+        return _dry_run(wanted, chosen, site, how, as_json=as_json)
     if file.is_dir():
         return _suite(wanted, chosen, site, as_json=as_json, options=options)
     summary, shown = run_one(wanted[0], chosen[0], site, as_json=as_json, **options)
@@ -171,13 +176,11 @@ def arms_of(experiment: Experiment, names: str | None) -> list[str]:
     return chosen
 
 
-def _dry_run(
-    wanted: list[Experiment], arms: list[list[str]], site: Site, python: str | None, *, launcher: str, as_json: bool
-) -> int:
+def _dry_run(wanted: list[Experiment], arms: list[list[str]], site: Site, how: dict[str, Any], *, as_json: bool) -> int:
     from chaos.run.dryrun import RunPlan, text
     from chaos.run.fitting import names_no_rate
 
-    found = [_steps(each, names, site, python, launcher) for each, names in zip(wanted, arms, strict=True)]
+    found = [_steps(each, names, site, **how) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
         click.echo(dumped(RunPlan([run for runs in found for run in runs]), 1))
     else:
@@ -186,7 +189,9 @@ def _dry_run(
     return 0
 
 
-def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | None, launcher: str) -> list[ShownRun]:
+def _steps(
+    experiment: Experiment, arms: list[str], site: Site, *, python: str | None, launcher: str, nccl: str | None
+) -> list[ShownRun]:
     from chaos.run.dryrun import PLACES, steps
     from chaos.testbed.beds import check_launcher, gpus_of, launcher_of, planned_bed, targets_of, topology_of
     from chaos.testbed.workbench import planned_for
@@ -198,7 +203,7 @@ def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | No
         experiment,
         arms,
         bed=bed,
-        bench=planned_for(experiment, site, python),
+        bench=planned_for(experiment, site, python, nccl),
         gpus=gpus_of(site, experiment),
         of_host=site.env(experiment.workload.net),
         launcher=launcher,

@@ -18,7 +18,7 @@ from harness.errors import InfraError, UsageError
 from harness.facts import local_gpus as gpu
 from harness.hosts import Host
 from harness.hosts.parallel import all_of
-from harness.repo import programs
+from harness.repo import Layout, programs
 from harness.sites.cluster import ClusterSite
 from harness.sites.surveyed import Surveyed
 from harness.workloads.bench import EVENT_FILE, bench_env, gpu_sampler_command, stray_settings
@@ -83,14 +83,21 @@ class GpuBench:
 
 @contextmanager
 def on_gpus(
-    host: HostBench, hosts: int, per_host: int, python: str, *, share: bool, nccl: bool = True
+    host: HostBench,
+    hosts: int,
+    per_host: int,
+    python: str,
+    *,
+    share: bool,
+    nccl: bool = True,
+    layout: Layout | None = None,
 ) -> Iterator[tuple[GpuBench, dict[str, Any]]]:
     """The bench, and what environment.json says of it: `per_host` GPUs of each host, with `share` the same for several.
     `nccl`: the patched one is put under the ranks.
 
     Raises UsageError without the library or torch, InfraError without enough GPUs.
     """
-    library, record = built_library() if nccl else (None, {})
+    library, record = built_library(layout) if nccl else (None, {})
     found = gpu.probe(python)
     cards = gpu.enough(found, hosts * per_host, share=share)
     with gpu.shared(enabled=cards < hosts * per_host) as more_env:
@@ -100,9 +107,9 @@ def on_gpus(
         )
 
 
-def built_library() -> tuple[Path, dict[str, Any]]:
+def built_library(layout: Layout | None = None) -> tuple[Path, dict[str, Any]]:
     """The patched libnccl.so.2 and its build.json. Raises UsageError when it was not built."""
-    folder = programs().nccl
+    folder = (layout or programs()).nccl
     library = folder / "lib" / "libnccl.so.2"
     try:
         return library, json.loads((folder / "build.json").read_text(encoding="utf-8"))
@@ -112,9 +119,11 @@ def built_library() -> tuple[Path, dict[str, Any]]:
         ) from error
 
 
-def planned(host: HostBench, hosts: int, per_host: int, python: str, *, nccl: bool = True) -> GpuBench:
+def planned(
+    host: HostBench, hosts: int, per_host: int, python: str, *, nccl: bool = True, layout: Layout | None = None
+) -> GpuBench:
     """The same without looking at anything, for `--dry-run`."""
-    library = programs().nccl / "lib" / "libnccl.so.2" if nccl else None
+    library = (layout or programs()).nccl / "lib" / "libnccl.so.2" if nccl else None
     return GpuBench(host, python, library, hosts * per_host, ENVIRONMENT)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from chaos.testbed.launch import OneRank
 from harness.launch import preload
+from harness.repo import Layout, programs
 from harness.workloads.bench import PROGRESS, bench_env, sampler_command, stray_settings
 from harness.workloads.kinds.workload import Place, Programs, Workload
 
@@ -72,19 +73,17 @@ class HostBench:
         return []
 
 
-def built(*, quiet: bool) -> tuple[HostBench, dict[str, Any]]:
+def built(*, quiet: bool, layout: Layout | None = None) -> tuple[HostBench, dict[str, Any]]:
     """Builds what is out of date; returns the bench and what environment.json says about the build."""
     from harness.build import build_net
     from harness.progress import show, silent
 
-    made = build_net(progress=silent if quiet else show)
+    made = build_net(progress=silent if quiet else show, layout=layout)
     record = json.loads((made.bench.parent / "build.json").read_text(encoding="utf-8"))
     return HostBench(made.bench, made.sampler, made.library), record
 
 
-def unbuilt() -> HostBench:
+def unbuilt(layout: Layout | None = None) -> HostBench:
     """The same without building anything, for `--dry-run`: where the programs will be."""
-    from harness.repo import programs
-
-    folder = programs().net
+    folder = (layout or programs()).net
     return HostBench(folder / "r2cc_bench", folder / "r2cc_sampler", folder / "libr2cc_net.so")

@@ -124,9 +124,13 @@ def _keep_quiet(context: click.Context, _param: click.Parameter, quiet: bool) ->
     return quiet
 
 
-def nccl_option() -> Callable[[F], F]:
+OTHER_NCCL = (
+    "Another NCCL than 2.29.7: one of nccl_fork/pins. It has folders of its own (tree-2.30.7, build/net-2.30.7)."
+)
+
+
+def nccl_option(text: str = OTHER_NCCL) -> Callable[[F], F]:
     """`--nccl VERSION`: which of the NCCLs in nccl_fork/pins. The command has it as `version`."""
-    text = "Another NCCL than 2.29.7: one of nccl_fork/pins. It has folders of its own (tree-2.30.7, build/net-2.30.7)."
     return click.option("--nccl", "version", metavar="VERSION", help=text)
 
 

@@ -64,7 +64,7 @@ class Environment:
     platform: str
     packages: Mapping[str, str]
     build: Mapping[str, Any]
-    """build.json of what ran"""
+    """build.json of what ran; `nccl`: the version of NCCL that it was built for, where that is the one that ran"""
     variables: Mapping[str, str]
     """those of a list of harmless ones"""
 

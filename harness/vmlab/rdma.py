@@ -26,8 +26,13 @@ def rdma_env(timeout: int = TIMEOUT, retries: int = RETRIES) -> dict[str, str]:
 
 
 def failover_env() -> dict[str, str]:
-    """NCCL's own failover between the ports of a merged NIC, off by default; requests are then told apart by number."""
-    return {"NCCL_IB_RESILIENCY_PORT_FAILOVER": "1", "NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME": "1"}
+    """NCCL's own failover between the ports of a merged NIC, off by default; requests are then told apart by number.
+    And its recovery of a port that is back, which NCCL has from 2.30.3 on: an older one does not read that variable."""
+    return {
+        "NCCL_IB_RESILIENCY_PORT_FAILOVER": "1",
+        "NCCL_IB_RESILIENCY_PORT_RECOVERY": "1",
+        "NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME": "1",
+    }
 
 
 def own_retry_s(timeout: int = TIMEOUT, retries: int = RETRIES) -> float:

@@ -184,10 +184,18 @@ def _facts(run: RunDir) -> list[tuple[str, str]]:
         ("Testbed", summary.bed),
         ("Machine", cores),
         ("Build", summary.build_id),
+        *([("NCCL", nccl)] if (nccl := _nccl(run)) else []),
         ("Seed", summary.seed),
         ("Run", id_of(run.path.resolve().name)),
     ]
     return [(name, NONE if value is None else str(value)) for name, value in pairs]
+
+
+def _nccl(run: RunDir) -> str | None:
+    """The version that the ranks ran, where environment.json says so."""
+    build = run.environment.get("build")
+    found = build.get("nccl") if isinstance(build, dict) else None
+    return None if found is None else str(found)
 
 
 def _shown_run(arm: Arm | None) -> int | None:

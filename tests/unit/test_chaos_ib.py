@@ -109,7 +109,8 @@ def test_ranks_over_rdma_get_its_settings_and_its_option() -> None:
 
 def test_nccl_s_own_failover_runs_stock_on_one_merged_nic() -> None:
     (rank,) = [line for line in dry_run("black_hole", "upstream") if line.startswith("h0") and "--rank 0" in line]
-    assert "NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME=1 NCCL_IB_RESILIENCY_PORT_FAILOVER=1 " in rank
+    assert "NCCL_IB_RESILIENCY_PORT_FAILOVER=1 NCCL_IB_RESILIENCY_PORT_RECOVERY=1 " in rank
+    assert "NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME=1 " in rank
     assert "R2CC_MODE=0" in rank
     assert rank.endswith("--merge-nics 2")
 
