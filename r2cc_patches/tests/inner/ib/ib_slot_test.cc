@@ -126,7 +126,8 @@ class Devices {
     caller.say(rest);
     const ncclResult_t result = acceptUntil([&] { return comm != nullptr; });
     const std::vector<uint8_t> heard = caller.heard();
-    if (heard.size() >= sizeof(props) + sizeof(said)) memcpy(&said, heard.data() + sizeof(props), sizeof(said));
+    const size_t first = hello.size();  // the answer to the hello is as long as it
+    if (heard.size() >= first + sizeof(said)) memcpy(&said, heard.data() + first, sizeof(said));
     return result;
   }
   void* comm = nullptr;
