@@ -10,7 +10,7 @@ namespace {
 constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
 constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
-constexpr int64_t kLeavePatienceNs = msToNs(250);
+constexpr int64_t kLeavePatienceNs = msToNs(125);  // the sender has waited for as long
 constexpr int64_t kAnswerAgainNs = msToNs(5);
 constexpr int64_t kMentionNs = msToNs(5000);
 constexpr int64_t kAcceptLimitNs = msToNs(15000);  // a lane the sender no longer wants
@@ -281,7 +281,7 @@ void RecvConnection::onSwitch(const Switch& message) {
   peer.tell(lastSwitched_);
 }
 
-/// Leave that was given and does not arrive is data that stands still, and has as long (send_verdict.cc).
+/// Leave that was given and does not arrive is data that stands still: both ends together wait as long for it.
 void RecvConnection::onNoLeave(const NoLeave& message) {
   const Owned owned(owner_, Owned::Wait::Yes);
   const LanePtr lane = findLane(message.lane);

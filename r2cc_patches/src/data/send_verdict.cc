@@ -24,7 +24,7 @@ constexpr int kMostProofs = 4;  // asked for at a time
 constexpr uint64_t kProofBytes = uint64_t{60} * 1024;
 constexpr uint64_t kResent = 2;  // packets: of one alone an acknowledgement may be late
 constexpr int64_t kLeaveLookNs = msToNs(20);
-constexpr int kLooksATelling = 5;
+constexpr int kLooksATelling = 3;
 constexpr int64_t kNewLaneNs = msToNs(200), kFirstLaneNs = msToNs(1000), kLaneNs = msToNs(3000);
 
 }  // namespace
