@@ -89,8 +89,8 @@ class FaultError(InfraError):
 
 
 class InputErrors(UsageError):
-    """Every error of one input file at once, each with file and line."""
+    """Every error of one input file at once, each with file and line. `hint`: for what a message does not say."""
 
-    def __init__(self, errors: list[str]) -> None:
-        super().__init__("\n".join(errors), hint=None)
+    def __init__(self, errors: list[str], hint: str | None = None) -> None:
+        super().__init__("\n".join(errors), hint)
         self.errors = errors

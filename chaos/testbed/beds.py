@@ -153,6 +153,7 @@ def check_launcher(site: Site, experiment: Experiment, launcher: str) -> None:
         startable(experiment.workload.kind, launcher)
         if shutil.which(launcher, path=merged_env(None)["PATH"]) is None:
             raise InfraError(f"there is no {launcher} on this machine", by.how_to_have)
+        by.check()
         return
     if not isinstance(site, ClusterSite):
         raise UsageError(
@@ -161,6 +162,7 @@ def check_launcher(site: Site, experiment: Experiment, launcher: str) -> None:
         )
     if by.daemons:
         refuse_pods(site, launcher)
+        by.check()
     startable(experiment.workload.kind, launcher)
     if by.allocated:
         given = [*allocation(os.environ).hosts]

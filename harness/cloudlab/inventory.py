@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,13 +12,14 @@ from typing import Any
 from harness.cloudlab.manifest import Node
 from harness.cloudlab.profile import HARDWARE
 from harness.config import yaml_text
-from harness.errors import InfraError, UsageError
+from harness.errors import InfraError, InputErrors, UsageError
 from harness.hosts import Host
 from harness.hosts.parallel import Outcome, on_all
 from harness.sites.inventory_file import ClusterHost
 from harness.sites.inventory_file import parse as parse_inventory
 
 LOOK_LIMIT_S = 20.0
+OWN_LINE = re.compile(r"^:\d+: ")
 NAMES_BY_MAC = """\
 for nic in /sys/class/net/*; do
   [ -e "$nic/device" ] && read -r address <"$nic/address" && printf '%s %s\\n' "$address" "${nic##*/}"
@@ -70,8 +72,13 @@ def text(nodes: Sequence[Node], access: Access, names: Mapping[str, Names] | Non
 
 
 def checked(content: str, file: str) -> list[ClusterHost]:
-    """The hosts that the file means, as every other command will read it: a key that is not there is found now."""
-    return parse_inventory(content, file, config=None, home=Path.home())
+    """The hosts that the file means, as every other command will read it: a key that is not there is found now.
+
+    InputErrors without the lines of the file, as it is not written yet."""
+    try:
+        return parse_inventory(content, file, config=None, home=Path.home())
+    except InputErrors as error:
+        raise InputErrors([OWN_LINE.sub("", each.removeprefix(file)) for each in error.errors], error.hint) from error
 
 
 def _entry(node: Node, login: tuple[str, str, int], names: Names | None) -> dict[str, Any]:

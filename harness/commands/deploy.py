@@ -61,7 +61,8 @@ def deploy(
       r2cc deploy --inventory cluster.yaml --rollback
 
     \b
-    Exit codes: 0 done on all hosts, 2 the build cannot run on one of them (nothing was copied), 3 a host failed.
+    Exit codes: 0 done on all hosts, 2 the build cannot run on one of them (nothing was copied), or one has no earlier
+    build for --rollback, 3 a host failed.
     """
     from harness.sites.cluster import of_a_file
 
@@ -150,7 +151,7 @@ def _say(results: Mapping[str, Outcome[Done]], *, as_json: bool, **about: Any) -
         for name, outcome in results.items():
             click.echo(_line(name, outcome))
         click.echo(f"{len(results) - len(failed)} of {len(results)} hosts done")
-    return InfraError.exit_code if failed else 0
+    return max((outcome.error.exit_code for outcome in results.values() if outcome.error is not None), default=0)
 
 
 def _line(name: str, outcome: Outcome[Done]) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness.deploy.build import Build, File
 from harness.deploy.facts import TOOLS, HostFacts, parse
-from harness.errors import CommandError, InfraError
+from harness.errors import CommandError, InfraError, UsageError
 from harness.hosts.base import Host, Process, Result, spawn_held
 
 FACTS_S, VERIFY_S, LOCK_S = 60.0, 600.0, 30.0
@@ -24,7 +24,9 @@ SLOWEST_BYTES_PER_S = 200_000
 SILENCE_S = 60
 """A host whose controller says nothing for so long gives its lock up."""
 SMALL = 4096
-HINTS = {"rollback": "r2cc deploy --list says what lies there"}
+HINTS = {"rollback": "r2cc deploy --list says what lies there; r2cc deploy puts a build there"}
+AGAIN_IS_NO_USE = 4
+"""Exit code of a script that was asked for what the host cannot have."""
 
 
 OPEN_END = re.compile(r"(\b(then|do|else|in)|;;|&&|\|\|?|[({])$")
@@ -57,11 +59,12 @@ def argv(name: str, *words: str) -> list[str]:
 
 
 def _run(host: Host, name: str, *words: str, input: str | None = None, timeout_s: float = VERIFY_S) -> Result:
-    """InfraError with what the script said, not with the script."""
+    """InfraError, or UsageError where to run it again is no use: with what the script said, not with the script."""
     answer = host.run(argv(name, *words), input=input, timeout_s=timeout_s, check=False)
     if answer.exit_code != 0:
         said = "; ".join(answer.stderr.strip().splitlines()[-3:]) or f"exit code {answer.exit_code}"
-        raise InfraError(f"{host.name}: {name}: {said}", HINTS.get(name, "run it again; what was current still is"))
+        kind = UsageError if answer.exit_code == AGAIN_IS_NO_USE else InfraError
+        raise kind(f"{host.name}: {name}: {said}", HINTS.get(name, "run it again; what was current still is"))
     return answer
 
 

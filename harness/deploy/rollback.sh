@@ -10,7 +10,7 @@ current=$(readlink current || :)
 previous=$(readlink previous || :)
 if [ -z "$previous" ] || [ "$previous" = "$current" ] || [ ! -e "$previous/manifest" ]; then
   echo "there is no previous build" >&2
-  exit 1
+  exit 4
 fi
 (cd -- "$previous" && LC_ALL=C sha256sum -c --quiet manifest >&2) || { echo "checksums differ" >&2; exit 1; }
 rm -f -- incoming/current incoming/previous

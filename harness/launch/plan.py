@@ -76,6 +76,7 @@ def starts(plan: Plan, hosts: Mapping[str, Host], folder: Path) -> list[Start]:
     for command in plan.commands:
         if not command.host and shutil.which(command.argv[0]) is None:
             raise InfraError(f"there is no {command.argv[0]} on this machine", launcher.how_to_have or None)
+    launcher.check()
     for name, text in plan.files.items():
         path = folder / name
         path.touch(mode=0o600)

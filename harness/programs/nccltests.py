@@ -213,6 +213,8 @@ def _follow(launch: Launch, take: Callable[[str], None], why_end: Callable[[], s
     """(exit code, why we ended it)."""
     if shutil.which(launch.argv[0]) is None:
         raise InfraError(f"there is no {launch.argv[0]} on this machine", "install it, or look at PATH")
+    if launch.argv[0] == "mpirun":
+        open_mpi.check()
     start = Start("nccl-tests", LocalHost(), launch.argv, launch.env, Verbatim(), own_session=True, merged=True)
     why = ""
     with Processes() as processes:

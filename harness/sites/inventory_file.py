@@ -29,6 +29,8 @@ PREFIX = re.compile(r"~?(/[^/\x00-\x1f]+)+/?")
 DEFAULT_PREFIX = "~/.r2cc"
 """Where a host keeps what is deployed to it (docs/howto/deploy.md). `~` is the home there."""
 OF_SSH = ("user", "port", "key", "jump", "known_hosts")
+NO_KEY = "there is no key"
+KEY_HINT = "ls ~/.ssh; without a key, those of ~/.ssh/config and of the agent are tried"
 MOST_HOSTS = 16_384
 TOO_MANY = f"there are more than {MOST_HOSTS} hosts, which is the most"
 Location = tuple[str | int, ...]
@@ -217,7 +219,7 @@ def _read(document: Document, options_of: Callable[[], Config], home: Path) -> l
             else:
                 hosts.append(host(target))
     if errors:
-        raise InputErrors(in_order(errors, document.file))
+        raise InputErrors(in_order(errors, document.file), KEY_HINT if any(NO_KEY in each for each in errors) else None)
     return hosts
 
 
@@ -269,7 +271,7 @@ def _cross_errors(value: object, home: Path) -> Iterator[tuple[Location, str]]:
                 yield (*place, word), f"'{word}' is for SSH, and the hosts of this file are pods"
         key = entry.get("key")
         if isinstance(key, str) and key and not expanded(key, home).is_file():
-            yield (*place, "key"), f"there is no key {key}"
+            yield (*place, "key"), f"{NO_KEY} {key}"
         roles = entry.get("nics")
         nics = [nic for text in (roles.values() if isinstance(roles, dict) else ()) for nic in _expanded_or_none(text)]
         for nic in sorted({nic for nic in nics if nics.count(nic) > 1}):

@@ -235,7 +235,8 @@ def test_a_file_is_not_replaced_unasked_and_never_half_written(
 def test_a_key_that_is_not_there_is_found_before_anything_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, err = cli(capsys, manifest_of("d8545"), "--key", tmp_path / "none")
-    assert code == 2 and "there is no key" in err
+    code, _, err = cli(capsys, manifest_of("d8545"), "--key", tmp_path / "none", "--out", tmp_path / "cluster.yaml")
+    assert code == 2 and "error: there is no key" in err, "no line of a file that is not written"
+    assert "try: ls ~/.ssh" in err
     code, _, err = cli(capsys, tmp_path / "none.xml")
     assert code == 2 and "cannot read manifest" in err

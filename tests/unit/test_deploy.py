@@ -122,6 +122,7 @@ def test_without_a_previous_build_nothing_is_rolled_back(tmp_path: Path) -> None
     _deploy(build, tmp_path / "p")
     outcome = work.rollback({"n1": LocalHost("n1")}, {"n1": str(tmp_path / "p")}, "me")["n1"]
     assert "n1: rollback: there is no previous build" in str(outcome.error)
+    assert isinstance(outcome.error, UsageError), "to run it again is no use"
     assert _whole(tmp_path / "p") == build.name
 
 

@@ -21,7 +21,7 @@ from harness.build.nccl import NcclBuild
 from harness.build.nccl_tests import NcclTestsBuild
 from harness.build.net import NetBuild
 from harness.cli import run_cli
-from harness.errors import InfraError
+from harness.errors import InfraError, UsageError
 from harness.hosts import Host, LocalHost
 from harness.hosts.lease import Holder
 
@@ -95,7 +95,7 @@ def test_deploy(printed: Printed, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert printed("deploy", *put, "--dry-run")["hosts"]["n1"]["files"] == 1
     assert printed("deploy", *put)["hosts"]["n1"]["error"] is None
     assert printed("deploy", *at, "--list")["hosts"]["n1"]["current"].startswith("b1-")
-    assert printed("deploy", *at, "--rollback", code=InfraError.exit_code)["hosts"]["n1"].keys() == {"error"}
+    assert printed("deploy", *at, "--rollback", code=UsageError.exit_code)["hosts"]["n1"].keys() == {"error"}
 
 
 def test_panic(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ from harness.hosts import LocalHost
 from harness.launch.hosts import JobHosts
 from harness.launch.job import Job
 from harness.launch.launchers import torchrun
-from harness.launch.plan import met, ranks_port
+from harness.launch.launchers.launcher import Command, Plan
+from harness.launch.plan import met, ranks_port, starts
 from harness.launch.processes import Processes, Start
 from harness.launch.run import JobRun
 from harness.launch.streams import Whole
@@ -112,6 +114,27 @@ def test_outside_of_an_allocation(tmp_path: Path, allocation: dict[str, str]) ->
     assert not (tmp_path / "seen").exists()
     without = call(tmp_path, {**allocation, "PATH": str(tmp_path)})
     assert isinstance(without.exception, InfraError) and "there is no srun" in str(without.exception)
+
+
+@pytest.mark.parametrize(
+    ("says", "wrong"),
+    [
+        ("mpirun (Open MPI) 4.1.4", ""),
+        ("HYDRA build details:\n    Version:  4.0.2", "is not Open MPI's"),
+        ("mpirun (Open MPI) 5.0.7", "is of Open MPI 5"),
+    ],
+)
+def test_another_mpirun_is_not_given_words_of_open_mpi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, wrong: str
+) -> None:
+    (tmp_path / "mpirun").write_text(f"#!/bin/sh\necho '{says}'\n")
+    (tmp_path / "mpirun").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    planned = Plan("mpirun", [Command("", "mpirun", ["mpirun"], {})])
+    with pytest.raises(InfraError, match=wrong) if wrong else nullcontext() as caught:
+        starts(planned, {}, tmp_path)
+    if caught is not None:
+        assert "update-alternatives" in str(caught.value)
 
 
 def test_ctrl_c_ends_all_ranks(tmp_path: Path, allocation: dict[str, str]) -> None:

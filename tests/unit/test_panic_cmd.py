@@ -76,3 +76,4 @@ def test_no_host_that_can_be_used(inventory: Path, capsys: pytest.CaptureFixture
     assert run_cli(["panic", "--inventory", str(inventory)]) == 2
     told = capsys.readouterr().err
     assert ":2: there is no key" in told and ":3: hosts.1.nome: unknown key" in told
+    assert "try: ls ~/.ssh" in told

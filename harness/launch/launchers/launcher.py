@@ -114,6 +114,10 @@ class Launcher(ABC):
         """`folder`: where the plan's files will be. `raw`: nothing is put before the ranks' lines. UsageError for a
         job that it cannot start."""
 
+    def check(self) -> None:
+        """InfraError for a program of that name that is another one, or of a version that is not known."""
+        return
+
     def reader(self, rank: int | None) -> Reader:
         """What tells whose line is whose, of a command of the plan; `rank`: it is one rank alone."""
         return Whole(rank)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import InfraError, UsageError
 from harness.lab.remote import Inside
 from harness.launch.job import Job
 from harness.launch.launchers.launcher import Command, Death, Launcher, Plan, Reach
@@ -20,6 +21,12 @@ OTHERS = "slurm,tm,lsf,gridengine,alps,loadleveler"
 """Parts of Open MPI that would take hosts from a batch system's variables."""
 TAG = re.compile(rb"\[\d+,(\d+)\]<(?:stdout|stderr|stddiag)>:")
 LONGEST_TAG = 48
+KNOWN = "4"
+VERSION = re.compile(r"\(Open MPI\) (\d+)\.")
+LOOK_S = 20.0
+HOW_TO_PUT_IT_FIRST = (
+    "put Open MPI 4 first in PATH; on Debian: sudo update-alternatives --set mpirun /usr/bin/mpirun.openmpi"
+)
 FIRST_EXIT = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code: +(\d+)")
 BY_SIGNAL = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on signal (\d+)")
 
@@ -42,6 +49,9 @@ class Mpirun(Launcher):
         argv = command(job, ways=_by_ssh(config), tagged=not raw, as_root=as_root)
         return Plan("mpirun", [Command("", "mpirun", argv, dict(job.env))], {SSH_CONFIG: ssh_config(reach.targets)})
 
+    def check(self) -> None:
+        check()
+
     def reader(self, rank: int | None) -> Reader:
         return Tagged() if rank is None else Whole(rank)
 
@@ -50,6 +60,19 @@ class Mpirun(Launcher):
             return Death(int(found[1]), int(found[2]))
         found = BY_SIGNAL.search(said)
         return Death(int(found[1]), -int(found[2])) if found else None
+
+
+def check() -> None:
+    """InfraError where `mpirun` is another MPI's, as MPICH's is, or of another Open MPI: our words are not theirs."""
+    try:
+        said = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, timeout=LOOK_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return  # what is wrong with it, it says when it is started
+    found = VERSION.search(said.stdout)
+    if said.returncode != 0 or (found and found[1] == KNOWN):
+        return
+    what = f"of Open MPI {found[1]}" if found else "not Open MPI's"
+    raise InfraError(f"the mpirun on this machine is {what}, and only Open MPI {KNOWN}'s is known", HOW_TO_PUT_IT_FIRST)
 
 
 def command(
