@@ -47,6 +47,16 @@ def _elements(_context: click.Context, _parameter: click.Parameter, size: int) -
     return size
 
 
+def _network(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """Also one of a single address; mpirun itself would say in twenty lines that it is none."""
+    import ipaddress
+
+    try:
+        return text and str(ipaddress.IPv4Network(text, strict=False))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no network such as 10.0.0.0/24") from None
+
+
 def of_launcher(command: F) -> F:
     """What a launcher is told besides the hosts."""
     for option in (
@@ -60,6 +70,7 @@ def of_launcher(command: F) -> F:
         click.option(
             "--oob",
             metavar="NET",
+            callback=_network,
             help="The network of mpirun's daemons, as a.b.c.d/n. Without it: the one shared with the hosts.",
         ),
         click.option("--prefix", metavar="DIR", help="Under Slurm: where the build was deployed (default: ~/.r2cc)."),
@@ -131,6 +142,9 @@ def _job_options(command: F) -> F:
     return where(command)
 
 
+PYTHON = click.option(
+    "--python", callback=_not_empty, default="python3", envvar="R2CC_PYTHON", help="A Python that has torch."
+)
 ONLY_IN_EXPERIMENTS = frozenset({"command", "nccl_tests", "inference"})
 """Programs that are not ours: `r2cc chaos run` reads what they print."""
 
@@ -166,6 +180,7 @@ class Workloads(click.Group):
     help="The size of an all-reduce, such as 64M.",
 )
 @set_option("Set another of the bench's settings; may be repeated.")
+@PYTHON
 @_job_options
 def bench(*, size: int, settings: tuple[str, ...], **given: Any) -> int:
     """Run the host bench, one rank a host, and check every element.
@@ -180,9 +195,6 @@ def bench(*, size: int, settings: tuple[str, ...], **given: Any) -> int:
     return _run("bench", spec={"bytes": size, **changes_of(settings)}, **given)
 
 
-PYTHON = click.option(
-    "--python", callback=_not_empty, default="python3", envvar="R2CC_PYTHON", help="A Python that has torch."
-)
 CPU = click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL, to try the launch alone.")
 
 

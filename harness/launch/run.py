@@ -165,6 +165,8 @@ class JobRun:
 
 NOT_FOUND = 127
 """Of a shell and of `env`, where there is no such program."""
+NO_TORCH = "No module named 'torch'"
+OTHER_PYTHON = ": --python (or R2CC_PYTHON) names a Python of the hosts that has torch"
 NOT_THERE = ": its program is not there; `r2cc deploy` puts ours on hosts, --prefix says in which folder they lie"
 
 
@@ -176,7 +178,8 @@ def _telling(said: str, code: int | None) -> str:
 
 def _ending(shown: str, code: int | None, errors: str) -> str:
     last = f"; its last lines:\n{indent(errors)}" if errors.strip() else ""
-    return f"{shown} {how_it_ended(code)}{NOT_THERE if code == NOT_FOUND else ''}{last}"
+    remedy = NOT_THERE if code == NOT_FOUND else OTHER_PYTHON if NO_TORCH in errors else ""
+    return f"{shown} {how_it_ended(code)}{remedy}{last}"
 
 
 def how_it_ended(code: int | None) -> str:

@@ -31,7 +31,7 @@ def settings_of(launcher: str, library: Path, mode: int) -> Settings:
     if launcher in WORDS and not PLAIN.fullmatch(str(library)):
         raise UsageError(
             f"the path {library} cannot be a word of {launcher}: it has a space, a comma or a sign of the shell",
-            f'eval "$(r2cc env)", then start {launcher}: it passes on what is exported, or takes the names alone',
+            f'eval "$(r2cc env)"; {launcher} {BY_NAME[launcher]}',
         )
     return Settings(launcher, variables, FORMS[launcher](variables))
 
@@ -54,6 +54,8 @@ def _kubernetes(variables: Mapping[str, str]) -> str:
     return "\n".join(["env:", *lines])
 
 
+BY_NAME = {"mpirun": "-x NCCL_NET_PLUGIN -x R2CC_MODE", "srun": "--export=ALL"}
+"""What hands over what is exported; values stay out of the command line."""
 WORDS = ("mpirun", "srun")
 """Their text is put into a command line, where the shell splits it."""
 FORMS: dict[str, Callable[[Mapping[str, str]], str]] = {

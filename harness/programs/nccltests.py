@@ -31,6 +31,8 @@ from harness.workloads.nccltests.spec import BY_LINE, Spec, one_of_many, program
 LOOK_S = 0.1
 LAST_LINES = 8
 RIGHT, WRONG, BROKEN = 0, 1, 3
+NOT_FOUND = 127
+NOT_THERE = ": on some host there is no such program, or a library of it is missing; --bin names its folder there"
 FILE = "nccl-tests.json"
 HOST = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
@@ -194,7 +196,8 @@ def judge(printed: Lines, report: Report | None, code: int, tail: str, ended: st
     if ended:
         reason = ended
     elif code != 0:
-        reason = f"it ended with exit code {code}; its last lines:\n{tail}".rstrip()
+        remedy = NOT_THERE if code == NOT_FOUND else ""
+        reason = f"it ended with exit code {code}{remedy}; its last lines:\n{tail}".rstrip()
     else:
         reason = _trouble(printed, rows)
     return Result(rows, BROKEN if reason else RIGHT, reason, report)

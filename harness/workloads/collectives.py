@@ -240,12 +240,19 @@ def _ramp(count: int, dtype: torch.dtype, job: Job) -> torch.Tensor:
     return torch.remainder(torch.arange(count, device=job.device, dtype=torch.int32), SPAN).to(dtype)
 
 
+ON_CPUS = (
+    "all_reduce", "all_reduce_prod", "all_reduce_min", "all_reduce_max", "broadcast", "reduce", "all_gather", "gather",
+    "scatter", "send_recv", "batch_send_recv", "at_once", "barrier",
+)  # fmt: skip
+"""What gloo has, in all versions of torch: without `ops`, they are tried there."""
+
+
 class Workload:
-    """One iteration is one of each of `ops` in each of `dtypes`."""
+    """One iteration is one of each of `ops` in each of `dtypes`; without `ops`, of all that the backend has."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        names = job.spec.get("ops") or list(OPS)
+        names = job.spec.get("ops") or (list(OPS) if job.cuda else list(ON_CPUS))
         unknown = [name for name in names if name not in OPS]
         if unknown:
             raise ValueError(f"no collective {', '.join(unknown)}; there are {', '.join(OPS)}")

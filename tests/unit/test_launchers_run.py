@@ -137,6 +137,27 @@ def test_another_mpirun_is_not_given_words_of_open_mpi(
         assert "update-alternatives" in str(caught.value)
 
 
+def test_a_python_without_torch_has_a_remedy(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1\n")
+    bare.chmod(0o755)
+    made = Job(("true",), {"a": 1}, "127.0.0.1:1", python=str(bare))
+    start = Start("torchrun on a", LocalHost(), torchrun.command(made, "a"), {}, Whole())
+    result = JobRun(made, "torchrun", str, str, Watch(time.monotonic())).run([start])
+    assert result.exit_code == 3 and "R2CC_PYTHON) names a Python" in result.reason
+
+
+def test_torchruns_python_is_the_users_choice_for_the_bench_too(allocation: dict[str, str]) -> None:
+    argv = ["bench", "--launcher", "torchrun", "--inventory", "lab", "--python", "/opt/python", "--dry-run"]
+    result = CliRunner(env=allocation).invoke(run, argv, standalone_mode=False)
+    assert "/opt/python -m torch.distributed.run" in result.output, result.output
+
+
+def test_what_is_no_network_is_bad_usage() -> None:
+    result = CliRunner().invoke(run, ["bench", "--launcher", "mpirun", "--oob", "nonsense", "--dry-run"])
+    assert result.exit_code == 2 and "'nonsense' is no network such as" in result.output
+
+
 def test_ctrl_c_ends_all_ranks(tmp_path: Path, allocation: dict[str, str]) -> None:
     words = ["run", "bench", "--launcher", "srun", "--prefix", str(tmp_path)]
     code = f"import sys; sys.argv = ['r2cc', *{words!r}]; from harness.cli import main; main()"

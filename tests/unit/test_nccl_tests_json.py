@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.programs.nccltests import mpirun, plain
+from harness.programs.nccltests import judge, mpirun, plain
 from harness.workloads.nccltests import torn_json
 from harness.workloads.nccltests.report import Lines, read_json
 from harness.workloads.nccltests.rows import Row, columns_of, number
@@ -238,3 +238,7 @@ def test_a_row_without_an_operation_is_a_row() -> None:
         ("none", -1, 2.03),
         ("none", -1, 2.02),
     ]
+
+
+def test_a_program_that_is_not_there_has_a_remedy() -> None:
+    assert "--bin names its folder" in judge(Lines(), None, 127, "no such file").reason

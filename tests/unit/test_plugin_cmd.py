@@ -58,8 +58,9 @@ def test_a_pods_environment_is_yaml() -> None:
 @pytest.mark.parametrize("path", ["/a b/libr2cc_net.so", "/a,b/libr2cc_net.so", "/a$b/libr2cc_net.so"])
 def test_a_path_that_is_no_word_is_refused(path: str) -> None:
     for launcher in ("mpirun", "srun"):
-        with pytest.raises(UsageError, match="cannot be a word"):
+        with pytest.raises(UsageError, match="cannot be a word") as caught:
             settings_of(launcher, Path(path), 2)
+        assert "-x NCCL_NET_PLUGIN" in str(caught.value) if launcher == "mpirun" else "--export" in str(caught.value)
     assert json.dumps(path) in settings_of("kubernetes", Path(path), 2).text
 
 

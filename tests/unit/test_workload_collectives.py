@@ -21,6 +21,11 @@ def test_all_elements_are_right_on_three_ranks() -> None:
         assert [(line["index"], line["wrong_elements"]) for line in run.of("iteration")] == [(-1, 0), (0, 0), (1, 0)]
 
 
+def test_without_ops_what_gloo_has_is_run() -> None:
+    for run in run_ranks("collectives", 2, "--iterations", "1", "--warmup", "0", spec={"bytes": 4096}):
+        assert run.exit_code == 0, run.stderr
+
+
 def test_one_changed_element_is_seen_where_it_is() -> None:
     words = ["--iterations", "2", "--warmup", "0", "--corrupt", "1:1"]
     first, second = run_ranks("collectives", 2, *words, spec=SPEC)
