@@ -61,8 +61,8 @@ def deploy(
       r2cc deploy --inventory cluster.yaml --rollback
 
     \b
-    Exit codes: 0 done on all hosts, 2 the build cannot run on one of them (nothing was copied), or one has no earlier
-    build for --rollback, 3 a host failed.
+    Exit codes: 0 done on all hosts, 2 the build cannot run on one of them (nothing was copied), 3 a host failed.
+    2 also: a host has no earlier build for --rollback.
     """
     from harness.sites.cluster import of_a_file
 
