@@ -121,7 +121,8 @@ def test_outside_of_an_allocation(tmp_path: Path, allocation: dict[str, str]) ->
     [
         ("mpirun (Open MPI) 4.1.4", ""),
         ("HYDRA build details:\n    Version:  4.0.2", "is not Open MPI's"),
-        ("mpirun (Open MPI) 5.0.7", "is of Open MPI 5"),
+        ("mpirun (Open MPI) 5.0.7", ""),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.13", "is not Open MPI's"),
     ],
 )
 def test_another_mpirun_is_not_given_words_of_open_mpi(
