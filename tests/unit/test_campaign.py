@@ -56,7 +56,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
         return bed(Switch())
 
     monkeypatch.setattr("chaos.testbed.beds.open_bed", opened)
-    monkeypatch.setattr("chaos.testbed.workbench.built", lambda quiet: (now.bench, {"build_id": "b"}))
+    monkeypatch.setattr("chaos.testbed.workbench.built", lambda quiet, layout: (now.bench, {"build_id": "b"}))
     monkeypatch.setattr("harness.plugins.after_run", lambda path, quiet: now.reported.append(path))
     return now
 

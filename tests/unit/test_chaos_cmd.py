@@ -240,7 +240,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     """`r2cc chaos run` with the scripted workload and this machine as its bed; what reporters were called with."""
     called: list[Any] = []
     monkeypatch.setattr("chaos.testbed.beds.open_bed", lambda site, experiment: bed(Switch()))
-    monkeypatch.setattr("chaos.testbed.workbench.built", lambda quiet: (ScriptedBench(), {"build_id": "b"}))
+    monkeypatch.setattr("chaos.testbed.workbench.built", lambda quiet, layout: (ScriptedBench(), {"build_id": "b"}))
     monkeypatch.setattr("harness.plugins.after_run", lambda path, quiet: called.append((path, quiet)))
     values = {"iterations": 8, "kind": "link_down", "times": "duration_s: 0.1", "repeats": 1}
     text = EXPERIMENT % {**values, "arms": "{stock: {expect: any}, migrate: {expect: holds}}"}

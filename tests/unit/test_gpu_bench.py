@@ -185,8 +185,8 @@ def test_sharing_that_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_a_machine_without_gpus_says_so_before_anything_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chaos.testbed.workbench.built", lambda quiet: (ScriptedBench(), {"build_id": "b"}))
-    monkeypatch.setattr("chaos.testbed.gpubench.built_library", lambda: (tmp_path / "lib", {"build_id": "n"}))
+    monkeypatch.setattr("chaos.testbed.workbench.built", lambda quiet, layout: (ScriptedBench(), {"build_id": "b"}))
+    monkeypatch.setattr("chaos.testbed.gpubench.built_library", lambda layout: (tmp_path / "lib", {"build_id": "n"}))
     file = str(ROOT / "experiments" / "gpu" / "link_down.yaml")
     words = ["run", file, "--python", python_with(tmp_path, []), "--out", str(tmp_path / "runs")]
     result = CliRunner().invoke(chaos, words, standalone_mode=False)
