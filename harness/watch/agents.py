@@ -20,7 +20,9 @@ REASONS = {
 
 
 def is_problem(health: Health, from_: str) -> bool:
-    return VERDICTS.index(health.verdict) >= VERDICTS.index(from_)
+    """Of this host: connections are held and lost at both ends, also where it is the other one that died."""
+    reached = VERDICTS.index(health.verdict) >= VERDICTS.index(from_)
+    return reached and any(nic.state in FAILED for nic in health.nics)
 
 
 def rendered(health: Health, agent: str, node: str, from_: str, now: datetime | None = None) -> tuple[str, int]:
@@ -61,7 +63,7 @@ def _event(health: Health, problem: bool, node: str, now: datetime) -> dict[str,
         "checkName": CHECK,
         "isHealthy": not problem,
         "isFatal": problem and health.verdict in ("held", "lost"),
-        "recommendedAction": "CONTACT_SUPPORT" if health.verdict in ("held", "lost") else "NONE",
+        "recommendedAction": "CONTACT_SUPPORT" if problem and health.verdict in ("held", "lost") else "NONE",
         "message": health.message,
         "entitiesImpacted": [{"entityType": "NIC", "entityValue": nic.device} for nic in failed],
         "generatedTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),

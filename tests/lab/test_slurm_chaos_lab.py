@@ -313,7 +313,7 @@ def test_slurm_drains_a_node_that_lost_and_none_that_is_carried(cluster: Cluster
 
     def carried() -> bool:
         write(cluster.left("h0"), status(nic("eth0", "down"), nic("eth1"), host="h0"), name="h0-7-0")
-        write(cluster.left("h1"), status(connections={"held": 2}, host="h1"), name="h1-7-0")
+        write(cluster.left("h1"), status(nic("eth0", "down"), connections={"held": 2}, host="h1"), name="h1-7-0")
         return "drain" in state("h1")
 
     await_true(carried, "the drain of h1", LONG_S)

@@ -186,8 +186,21 @@ def test_agents_that_read_a_line_and_a_code_drain_nothing_that_is_carried(tmp_pa
     assert asked.stdout.startswith("R2CC carried: h1:eth2 down")
     assert agent != "npd" or len(asked.stdout) <= 81
     assert ask(tmp_path, "--for", agent, "--problem", "carried").return_value == 1
-    write(tmp_path, status(connections={"held": 1}))
+    write(tmp_path, status(nic("eth2", "down"), connections={"held": 1}))
     assert ask(tmp_path, "--for", agent).return_value == 1
+
+
+@pytest.mark.parametrize("state", ["held", "failed"])
+def test_a_host_whose_peer_died_is_not_drained(tmp_path: Path, state: str) -> None:
+    """One dead node would drain all others of its job."""
+    write(tmp_path, status(nic("eth0"), nic("eth2"), connections={state: 3}))
+    assert ask(tmp_path).return_value in (4, 5)
+    assert [ask(tmp_path, "--for", agent).return_value for agent in ("slurm", "npd")] == [0, 0]
+    event = json.loads(ask(tmp_path, "--for", "nvsentinel").stdout)
+    assert (event["isHealthy"], event["isFatal"], event["recommendedAction"]) == (True, False, "NONE")
+    (condition,) = json.loads(ask(tmp_path, "--for", "condition").stdout)["status"]["conditions"]
+    assert condition["status"] == "False"
+    assert json.loads(ask(tmp_path, "--for", "nvrx").stdout) == {"failed_checks": []}
 
 
 def test_a_condition_patches_a_node(tmp_path: Path) -> None:
@@ -198,7 +211,7 @@ def test_a_condition_patches_a_node(tmp_path: Path) -> None:
         "False",
         "CarriedByR2cc",
     )
-    write(tmp_path, status(connections={"held": 1}))
+    write(tmp_path, status(nic("eth2", "down"), connections={"held": 1}))
     (condition,) = json.loads(ask(tmp_path, "--for", "condition").stdout)["status"]["conditions"]
     assert (condition["status"], condition["reason"]) == ("True", "Held")
 
@@ -208,7 +221,7 @@ def test_nvsentinel_hears_of_a_fatal_event_only_where_the_job_stands(tmp_path: P
     event = json.loads(ask(tmp_path, "--for", "nvsentinel", "--host", "h1").stdout)
     assert (event["isHealthy"], event["isFatal"], event["recommendedAction"]) == (True, False, "NONE")
     assert event["entitiesImpacted"] == [{"entityType": "NIC", "entityValue": "mlx5_2"}]
-    write(tmp_path, status(connections={"failed": 1}))
+    write(tmp_path, status(nic("eth2", "down"), connections={"failed": 1}))
     event = json.loads(ask(tmp_path, "--for", "nvsentinel", "--host", "h1").stdout)
     assert (event["isHealthy"], event["isFatal"], event["nodeName"]) == (False, True, "h1")
 
@@ -216,5 +229,5 @@ def test_nvsentinel_hears_of_a_fatal_event_only_where_the_job_stands(tmp_path: P
 def test_nvrx_gets_a_list_of_failed_checks(tmp_path: Path) -> None:
     write(tmp_path, status(nic("eth2", "down")))
     assert json.loads(ask(tmp_path, "--for", "nvrx").stdout) == {"failed_checks": []}
-    write(tmp_path, status(connections={"held": 1}))
+    write(tmp_path, status(nic("eth2", "down"), connections={"held": 1}))
     assert json.loads(ask(tmp_path, "--for", "nvrx").stdout) == {"failed_checks": ["r2cc-net-held"]}

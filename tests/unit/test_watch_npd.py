@@ -48,8 +48,8 @@ def detected(folder: Path, *more: str) -> tuple[str, str]:
     [
         (status(), "False", "whole or carried"),
         (status(nic("eth0", "down"), nic("eth1")), "False", "whole or carried"),
-        (status(connections={"held": 2}), "True", "R2CC held: 2 connections without any path"),
-        (status(connections={"failed": 1}), "True", "R2CC lost: 1 connection lost for good"),
+        (status(nic("eth0", "down"), connections={"held": 2}), "True", "R2CC held: 2 connections without any path"),
+        (status(nic("eth0", "down"), connections={"failed": 1}), "True", "R2CC lost: 1 connection lost for good"),
     ],
 )
 def test_a_round(value: dict[str, Any], found: str, says: str, tmp_path: Path) -> None:

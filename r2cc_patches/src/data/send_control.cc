@@ -157,7 +157,7 @@ void SendConnection::onSuspect(const Suspect& message) {
   constexpr const char* kCause = "the receiver reports a transport error";
   const LanePtr lane = findLane(message.lane);  // a lane's number is never used again
   const bool left = lane == nullptr || !inUse(lane);
-  if (lane != nullptr && noLeaveOn(*lane)) return verdicts_++, standsStill(lane, runNs());
+  if (!left && noLeaveOn(*lane)) return verdicts_++, standsStill(lane, runNs());
   if (lane != nullptr) lane->path->doubt(runNs());
   if (lane != nullptr) loseLane(lane, kCause);
   // Our plan has left it, the receiver's has not: there it ends by a count alone, which also shows what of it is lost

@@ -181,13 +181,13 @@ void SendConnection::watchLeave(int64_t now) {
   if (!owned) return;
   const bool lacks = nextToPost_ < std::min(posted_, holdFrom_) && requests_[nextToPost_].waits();
   const Lane* lane = lacks ? plan_.laneFor(nextToPost_) : nullptr;
-  // Of a thread of NCCL's that does not try nobody knows whether it would be refused.
-  const bool refused = std::exchange(leave_.refusals, refusals_) != refusals_;
-  if (lane == nullptr || lane->inner.ops->needsAck || !lane->usable() || !lane->posted.empty() || !refused) {
+  if (lane == nullptr || lane->inner.ops->needsAck || !lane->usable() || !lane->posted.empty()) {
     leave_ = {0, refusals_};
     return;
   }
   if (leave_.number != nextToPost_ || leave_.lane != lane->id) leave_ = {nextToPost_, refusals_, lane->id};
+  // Of a thread of NCCL's that does not try nobody knows whether it would be refused.
+  if (std::exchange(leave_.refusals, refusals_) == refusals_) return;
   if (++leave_.looks * kLeaveLookNs < patienceNs(now) / 2 || leave_.looks % kLooksATelling != 0) return;
   leave_.told = true;
   peer.tell(NoLeave{id, lane->id, nextToPost_});
