@@ -19,6 +19,7 @@ from harness.hosts import LocalHost
 from harness.launch.job import Job
 from harness.launch.launchers import mpirun as open_mpi
 from harness.launch.processes import Processes, Start
+from harness.launch.run import NOT_FOUND
 from harness.launch.streams import Verbatim
 from harness.launch.watch import Watch
 from harness.programs import adapters
@@ -31,7 +32,6 @@ from harness.workloads.nccltests.spec import BY_LINE, Spec, one_of_many, program
 LOOK_S = 0.1
 LAST_LINES = 8
 RIGHT, WRONG, BROKEN = 0, 1, 3
-NOT_FOUND = 127
 NOT_THERE = ": on some host there is no such program, or a library of it is missing; --bin names its folder there"
 FILE = "nccl-tests.json"
 HOST = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")

@@ -115,7 +115,7 @@ class Launcher(ABC):
         job that it cannot start."""
 
     def check(self) -> None:
-        """InfraError for a program of that name that is another one, or of a version that is not known."""
+        """InfraError for a program of that name that is another one."""
         return
 
     def reader(self, rank: int | None) -> Reader:

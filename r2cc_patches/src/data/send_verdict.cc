@@ -174,7 +174,7 @@ void SendConnection::standsStill(const LanePtr& lane, int64_t now) {
 /// knows, which tries for half a minute by default, or for ever. So while the lane refuses a message again and again,
 /// and nothing is under way that could be missed, the receiver is told: only it knows whether it gave that leave.
 void SendConnection::watchLeave(int64_t now) {
-  if (now - lastLeaveLook_ < kLeaveLookNs) return;
+  if (kept_.possible() || now - lastLeaveLook_ < kLeaveLookNs) return;  // over sockets alone nobody gives leave
   lastLeaveLook_ = now;
   if (state() != ConnectionState::Active) return leave_ = {}, void();
   const Owned owned(owner_, Owned::Wait::No);
