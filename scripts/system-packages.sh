@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the programs R2CC runs are there. What is missing is installed through apt if that needs no password,
 # else named in one line with the command to type. Touches neither apt nor the network when nothing is missing.
-# `system-packages.sh vm` also sees to what the vm lab needs (docs/howto/vm-lab.md).
+# `system-packages.sh vm` also sees to what the vm lab needs, `uml` to what User Mode Linux does (docs/howto/vm-lab.md).
 set -euo pipefail
 trap 'exit 130' INT
 quick() { (trap "" INT; exec "$@"); } # Python that Ctrl-C ends gives a wrong answer
@@ -23,8 +23,16 @@ need git git
 need iproute2 ip tc
 need nftables nft
 need util-linux unshare nsenter flock
-if [ "${1:-}" = vm ]; then
-  need qemu-system-x86 qemu-system-x86_64
+if [ "${1:-}" = vm ]; then need qemu-system-x86 qemu-system-x86_64; fi
+if [ "${1:-}" = uml ]; then
+  need gcc gcc
+  need flex flex
+  need bison bison
+  need bc bc
+  need patch patch
+  need xz-utils xz
+fi
+if [ -n "${1:-}" ]; then
   need squashfs-tools mksquashfs
   need zstd zstd
 fi

@@ -6,13 +6,16 @@ import os
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from harness.errors import SourceError
 from harness.hosts.commands import indent, last_lines
 from harness.hosts.groups import end_group
 
 
-def run_bounded(argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None) -> str:
+def run_bounded(
+    argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> str:
     """Output of a command that may start helpers of its own (git, apt).
 
     A group of its own is what lets us end those too, after timeout_s or Ctrl-C: a helper stuck in connect() would hold
@@ -21,6 +24,7 @@ def run_bounded(argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str]
     try:
         child = subprocess.Popen(
             argv,
+            cwd=cwd,
             env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

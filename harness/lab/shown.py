@@ -45,7 +45,7 @@ class LivingLab:
     init_pid: int | None
     owner_pid: int | None
     warnings: Sequence[str]
-    kind: Literal["namespace", "vm"]
+    kind: Literal["namespace", "vm", "uml"]
     left_s: int | None
     """null: as long as its owner lives"""
 

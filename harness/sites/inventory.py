@@ -16,17 +16,21 @@ from harness.sites.vm import VmSite
 
 SUPPORTED = (
     "supported: lab (the default), lab:FILE with a topology file or the name of a shipped topology, "
-    "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs), "
+    "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs), uml or uml:2x4 for the same in User Mode Linux, "
     "FILE or FILE:node[1-4] with hosts over SSH or pods (docs/howto/cluster.md), slurm for those of our allocation"
 )
-VM = re.compile(r"vm(?::(?P<hosts>[1-8])x(?P<nics>[1-8]))?")
+VM = re.compile(r"(?P<engine>vm|uml)(?::(?P<hosts>[1-8])x(?P<nics>[1-8]))?")
 
 
 def without_a_file(start: str) -> dict[str, str | None]:
     """Inventories that begin so and need no file, each with what it is; for a shell's completion."""
     from harness.lab.topology import shipped_names
 
-    kinds = {"lab": "network namespaces of this machine", "vm": "emulated machines with soft-RoCE"}
+    kinds = {
+        "lab": "network namespaces of this machine",
+        "vm": "emulated machines with soft-RoCE",
+        "uml": "User Mode Linux with soft-RoCE",
+    }
     shipped = dict.fromkeys((f"lab:{name}" for name in shipped_names()) if ":" in start else ())
     return {name: what for name, what in {**kinds, **shipped}.items() if name.startswith(start)}
 
@@ -48,18 +52,19 @@ def parse(text: str, *, local: bool = False) -> Site:
     file, words = _file_of(text)
     if file.is_file():
         return ClusterSite(text, file, words)
-    if kind == "vm":
-        raise UsageError(f"'{text}' is no vm lab: at most 8 hosts and 8 NICs", SUPPORTED)
+    if kind in ("vm", "uml"):
+        raise UsageError(f"'{text}' is no {kind} lab: at most 8 hosts and 8 NICs", SUPPORTED)
     if kind == "lab" and colon:
         raise UsageError("'lab:' names no topology file", SUPPORTED)
     raise UsageError(f"no inventory '{text}'{_no_file(text)}", SUPPORTED)
 
 
 def _vm(text: str, found: re.Match[str]) -> VmSite:
-    from harness.vmlab.shape import Shape
+    from harness.vmlab.shape import Engine, Shape
 
-    asked = {name: int(count) for name, count in found.groupdict().items() if count}
-    return VmSite(text, Shape.fitting(len(os.sched_getaffinity(0)), **asked))
+    engine: Engine = "uml" if found["engine"] == "uml" else "vm"
+    hosts, nics = int(found["hosts"] or 2), int(found["nics"] or 4)
+    return VmSite(text, Shape.fitting(len(os.sched_getaffinity(0)), hosts=hosts, nics=nics, engine=engine))
 
 
 def _file_of(text: str) -> tuple[Path, str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class VmSite(Site):
-    """`vm`, or `vm:HOSTSxNICS`. The guests' NICs are held to the rates of an experiment's topology, if it has one."""
+    """`vm` or `uml`, or `vm:HOSTSxNICS`. The guests' NICs are held to the rates of a topology, if there is one."""
 
     bed = "vm"
     machines = True

@@ -77,12 +77,16 @@ def qemu_command(
 
 
 def kernel_command_line(shape: Shape, index: int, share: Path | None, ssh_key: str = "") -> str:
-    words = [*KERNEL_OPTIONS, f"r2cc.index={index}", f"r2cc.nics={shape.nics}", f"r2cc.mtu={shape.mtu}"]
-    if share is not None:
-        words.append(f"r2cc.share={encoded(share)}")
+    words = [*KERNEL_OPTIONS, *guest_words(shape, index, share)]
     if shape.ssh:
         words.append(f"r2cc.ssh={ssh_key}")
     return " ".join(words)
+
+
+def guest_words(shape: Shape, index: int, share: Path | None) -> list[str]:
+    """What inside/init.sh reads, whatever the guest is made of."""
+    words = [f"r2cc.index={index}", f"r2cc.nics={shape.nics}", f"r2cc.mtu={shape.mtu}"]
+    return words if share is None else [*words, f"r2cc.share={encoded(share)}"]
 
 
 def encoded(path: Path) -> str:

@@ -25,6 +25,7 @@ from harness.lab.lifetime import keep, listener
 from harness.vmlab import machines, ssh
 from harness.vmlab.broker import Wanted
 from harness.vmlab.image.build import Image
+from harness.vmlab.monitor import Monitor
 from harness.vmlab.shape import Shape
 from harness.vmlab.switch import Switch
 
@@ -166,7 +167,9 @@ def _keep(task: dict[str, Any], claim: state.Claim, enders: list[int]) -> None:
     clients = listener(claim)
     share = Path(task["share"]) if task["share"] else None
     key = ssh.make_key(claim.folder) if shape.ssh else ""
-    running = machines.start(shape, Image(Path(task["image"])), Path(task["wire"]), logs=logs, share=share, ssh_key=key)
+    uml = Path(task["uml"]) if task["uml"] else None
+    made = machines.Made(Image(Path(task["image"])), logs, claim.folder, share, key, uml)
+    running = machines.start(shape, made, Path(task["wire"]))
     try:
         keeper = Keeper(shape, running, clients, enders)
         started = time.monotonic()
@@ -188,7 +191,8 @@ def _offer_ssh(folder: Path, shape: Shape, facts: list[dict[str, Any]], running:
     without = [name for name, key in keys.items() if key is None]
     if without:
         raise LabError(f"no SSH server in {', '.join(without)}", "see the consoles in .cache/vm/logs")
-    ports = {name: ssh.forwarded_port(name, guest.monitor) for name, guest in running.guests.items()}
+    monitors = {name: guest.monitor for name, guest in running.guests.items() if isinstance(guest.monitor, Monitor)}
+    ports = {name: ssh.forwarded_port(name, monitor) for name, monitor in monitors.items()}
     ssh.write_inventory(folder, shape, ports, keys)
 
 
@@ -210,7 +214,7 @@ def _describe(
     shape = task["shape"]
     return {
         "schema": 1,
-        "kind": "vm",
+        "kind": shape["engine"],
         "name": task["name"],
         "keeper_pid": os.getpid(),
         "init_pid": os.getpid(),
@@ -222,7 +226,7 @@ def _describe(
         "warnings": warnings,
         "boot_s": boot_s,
         "facts": dict(zip(running.guests, facts, strict=True)),
-        "qemu_pids": {name: guest.process.pid for name, guest in running.guests.items()},
+        "guest_pids": {name: guest.process.pid for name, guest in running.guests.items()},
         "logs": task["logs"],
     }
 

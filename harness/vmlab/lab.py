@@ -18,10 +18,11 @@ from harness.lab.lab import Nic
 from harness.lab.launch import Up, start_keeper
 from harness.progress import Progress, silent
 from harness.repo import Layout, checkout
-from harness.vmlab import ssh, wire
+from harness.vmlab import ssh, tools, wire
 from harness.vmlab.host import VmHost
 from harness.vmlab.image import build as image
-from harness.vmlab.shape import MGMT_NIC, SSH_NIC, Shape
+from harness.vmlab.shape import ENGINES, MGMT_NIC, SSH_NIC, Shape
+from harness.vmlab.uml import kernel as uml
 
 READY_LIMIT_S = 180.0
 OWNED_TTL_S = 4 * 3600.0
@@ -64,7 +65,7 @@ class VmLab(Up):
     @classmethod
     def attach(cls, name: str) -> VmLab:
         """A vm lab that some other process brought up. Raises UsageError when there is none of that name."""
-        found = next((s for s in state.living() if s["name"] == name and s.get("kind") == "vm"), None)
+        found = next((s for s in state.living() if s["name"] == name and s.get("kind") in ENGINES), None)
         if found is None:
             raise UsageError(f"no vm lab named '{name}' is up", "r2cc lab up --kind vm")
         return _lab(name, found, Shape(**found["shape"]), None)
@@ -109,8 +110,9 @@ class VmLab(Up):
 
 def _task(layout: Layout, shape: Shape, label: str, ttl_s: float | None, progress: Progress) -> dict[str, Any]:
     """Everything the keeper needs, with image and wire built."""
-    image.require_tools()
+    tools.require(shape.engine)
     cache = layout.cache / "vm"
+    kernel = uml.ensure(cache, progress) if shape.engine == "uml" else None
     made = image.ensure(cache, progress=progress)
     program = wire.ensure_built(layout.native / "wire", cache)
     return {
@@ -120,6 +122,7 @@ def _task(layout: Layout, shape: Shape, label: str, ttl_s: float | None, progres
         "ready_s": READY_LIMIT_S,
         "shape": asdict(shape),
         "image": str(made.folder),
+        "uml": kernel and str(kernel),
         "wire": str(program),
         "logs": str(_log_folder(cache / "logs", label)),
         "share": str(layout.root),

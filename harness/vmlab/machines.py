@@ -1,4 +1,4 @@
-"""The processes of a vm lab: the wire and one QEMU a guest, started with the sockets that join them."""
+"""The processes of a vm lab: the wire, and one QEMU or User Mode Linux a guest, joined by sockets."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from harness.vmlab.guest import Files, qemu_command
 from harness.vmlab.image.build import Image
 from harness.vmlab.monitor import Monitor
 from harness.vmlab.shape import Shape, WirePort
+from harness.vmlab.uml.cables import Cables
+from harness.vmlab.uml.guest import uml_command
 from harness.vmlab.wire import WireControl, socket_pair, wire_command
 
 CONSOLE_LINES = 8
@@ -23,17 +25,17 @@ CONSOLE_LINES = 8
 
 @dataclass
 class Guest:
-    """A running QEMU: its process, its agent, its monitor, and where its console is written."""
+    """A running QEMU or User Mode Linux: its process, its agent, its monitor, and where its console is written."""
 
     name: str
     process: subprocess.Popen[bytes]
     pidfd: int
     broker: Broker
-    monitor: Monitor
+    monitor: Monitor | Cables
     console: Path
 
     def last_words(self) -> str:
-        """The end of the console and of QEMU's own messages."""
+        """The end of the console and of what its program said itself."""
         texts = [path.read_text(errors="replace") for path in (self.console, errors_of(self.console)) if path.exists()]
         return "\n".join(line for text in texts for line in text.splitlines()[-CONSOLE_LINES:])
 
@@ -60,14 +62,25 @@ def errors_of(console: Path) -> Path:
     return console.with_suffix(".errors")
 
 
-def start(
-    shape: Shape, image: Image, wire_program: Path, *, logs: Path, share: Path | None, ssh_key: str = ""
-) -> Machines:
+@dataclass(frozen=True)
+class Made:
+    """What guests are started from. `uml`: the kernel of guests of User Mode Linux; `folder` takes their pids."""
+
+    image: Image
+    logs: Path
+    folder: Path
+    share: Path | None
+    ssh_key: str = ""
+    uml: Path | None = None
+
+
+def start(shape: Shape, made: Made, wire_program: Path) -> Machines:
     """Starts everything; nothing is left running when something cannot be started. Raises LabError."""
     pairs = {port: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for port in shape.ports()}
     started: list[subprocess.Popen[bytes]] = []
     try:
-        control, control_fd = socket_pair(socket.SOCK_SEQPACKET)
+        link, control_fd = socket_pair(socket.SOCK_SEQPACKET)
+        control = WireControl(link)
         ends = {port: pair[0].fileno() for port, pair in pairs.items()}
         wire_process = _start(wire_command(wire_program, control_fd, ends), [control_fd, *ends.values()], None)
         started.append(wire_process)
@@ -75,13 +88,7 @@ def start(
         guests = {}
         for index, name in enumerate(shape.host_names()):
             nics = [pairs[port][1].fileno() for port in shape.ports_of(index)]
-            rest: dict[str, Any] = {
-                "image": image,
-                "console": logs / f"{name}.console",
-                "share": share,
-                "ssh_key": ssh_key,
-            }
-            guests[name] = _guest(shape, index, nics, **rest)
+            guests[name] = _guest(shape, index, nics, made, control)
             started.append(guests[name].process)
     except BaseException:
         for process in started:
@@ -90,30 +97,43 @@ def start(
         raise
     finally:
         _close_all(pairs)
-    return Machines(guests, WireControl(control), wire_process, os.pidfd_open(wire_process.pid))
+    return Machines(guests, control, wire_process, os.pidfd_open(wire_process.pid))
 
 
-def _guest(shape: Shape, index: int, nics: list[int], *, console: Path, **rest: Any) -> Guest:
+def _guest(shape: Shape, index: int, nics: list[int], made: Made, wire: WireControl) -> Guest:
+    name = f"h{index}"
+    console = made.logs / f"{name}.console"
     agent, agent_fd = socket_pair(socket.SOCK_STREAM)
     monitor, monitor_fd = socket_pair(socket.SOCK_STREAM)
     files = Files(agent_fd, monitor_fd, nics)
-    command = qemu_command(shape, index, files=files, console=console, **rest)
-    process = _start(command, files.all(), errors_of(console))
+    process = _start_guest(shape, index, files, made, console)
     os.close(agent_fd)
     os.close(monitor_fd)
-    name = f"h{index}"
     pidfd = os.pidfd_open(process.pid)
-    return Guest(name, process, pidfd, Broker(name, agent), Monitor(name, monitor), console)
+    watched = Monitor(name, monitor) if made.uml is None else Cables(name, monitor, process, wire)
+    return Guest(name, process, pidfd, Broker(name, agent), watched, console)
 
 
-def _start(command: list[str], fds: list[int], errors: Path | None) -> subprocess.Popen[bytes]:
+def _start_guest(shape: Shape, index: int, files: Files, made: Made, console: Path) -> subprocess.Popen[bytes]:
+    rest: dict[str, Any] = {"image": made.image, "files": files, "share": made.share}
+    if made.uml is None:
+        command = qemu_command(shape, index, console=console, ssh_key=made.ssh_key, **rest)
+        return _start(command, files.all(), errors_of(console))
+    command = uml_command(shape, index, kernel=made.uml, folder=made.folder, **rest)
+    with console.open("wb") as output:
+        return _start(command, files.all(), errors_of(console), output.fileno())
+
+
+def _start(
+    command: list[str], fds: list[int], errors: Path | None, stdout: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
     """A child that is killed when we end, however we end."""
     sink = errors.open("wb") if errors is not None else None
     try:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=stdout,
             stderr=sink if sink is not None else None,
             pass_fds=fds,
             preexec_fn=netns.die_with_parent,  # noqa: PLW1509 (the keeper has one thread)

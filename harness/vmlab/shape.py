@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self, get_args
+
+from harness.errors import UsageError
 
 MGMT_NIC = "mgmt0"
 MGMT_NET = 250
 SSH_NIC = "ssh0"
 SSH_NET = 251
 """A network of QEMU's own, one for each guest: nothing but our connections to its sshd passes."""
+DEVICE_PREFIX = "nic-"
 MAX_CPUS = 4
 """Processors of a guest, at most: emulation gains nothing from more than the threads of a rank and its kernel's."""
+
+Engine = Literal["vm", "uml"]
+"""What runs a guest: QEMU, which emulates a machine, or User Mode Linux, a kernel that is a process."""
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 @dataclass(frozen=True)
@@ -25,11 +32,18 @@ class Shape:
     cpus: int = 1
     ssh: bool = False
     """Whether guests have an SSH server that this machine reaches."""
+    engine: Engine = "vm"
+
+    def __post_init__(self) -> None:
+        if self.engine == "uml" and self.ssh:
+            raise UsageError("guests of User Mode Linux have no network to this machine for SSH", "use --kind vm --ssh")
 
     @classmethod
-    def fitting(cls, cores: int, *, hosts: int = 2, nics: int = 4) -> Self:
-        """On a machine of `cores`: all but the wire's are shared out to the guests, at least one to each."""
-        return cls(hosts=hosts, nics=nics, cpus=max(1, min(MAX_CPUS, (cores - 1) // hosts)))
+    def fitting(cls, cores: int, *, hosts: int = 2, nics: int = 4, engine: Engine = "vm", ssh: bool = False) -> Self:
+        """On a machine of `cores`: all but the wire's are shared out to the guests, at least one to each. A guest of
+        User Mode Linux has one. UsageError for what that kind of guest has not."""
+        cpus = 1 if engine == "uml" else max(1, min(MAX_CPUS, (cores - 1) // hosts))
+        return cls(hosts=hosts, nics=nics, cpus=cpus, engine=engine, ssh=ssh)
 
     def host_names(self) -> list[str]:
         return [f"h{index}" for index in range(self.hosts)]
@@ -75,4 +89,4 @@ class WirePort:
     @property
     def device(self) -> str:
         """What QEMU calls the NIC; its monitor takes the link down by this name."""
-        return f"nic-{self.nic}"
+        return f"{DEVICE_PREFIX}{self.nic}"

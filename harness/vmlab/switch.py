@@ -11,6 +11,7 @@ from harness.errors import LabError
 from harness.vmlab.linux_words import Tables, cut_ports, link_changes
 from harness.vmlab.monitor import Monitor
 from harness.vmlab.shape import Shape, WirePort
+from harness.vmlab.uml.cables import Cables
 from harness.vmlab.wire import WireControl
 
 USAGE = """\
@@ -33,7 +34,7 @@ class Switch:
 
     shape: Shape
     wire: WireControl
-    monitors: Mapping[str, Monitor]
+    monitors: Mapping[str, Monitor | Cables]
     clocks: Mapping[str, tuple[int, int] | None]
     links_down: set[str] = field(default_factory=set)
     tables: Tables = field(default_factory=Tables)

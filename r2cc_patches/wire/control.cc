@@ -28,7 +28,8 @@ std::optional<Number> numberOf(const std::string& text) {
 // The impairment with one property changed; nothing when property or value make no sense.
 std::optional<Impairment> changed(Impairment now, const std::string& property, const std::string& value) {
   const bool switched = value == "on" || value == "off";
-  for (const auto& [name, flag] : {std::pair{"drop", &now.drop}, {"tcp", &now.tcp}, {"udp", &now.udp}}) {
+  for (const auto& [name, flag] :
+       {std::pair{"drop", &now.drop}, {"cut", &now.cut}, {"tcp", &now.tcp}, {"udp", &now.udp}}) {
     if (property != name || !switched) continue;
     *flag = value == "on";
     return now;
@@ -91,8 +92,11 @@ std::string answer(Fabric& fabric, const std::string& request, uint64_t nowNs) {
   if (words.size() == 2 && words[0] == "clear") {
     Port* port = fabric.find(words[1]);
     if (port == nullptr) return "error: no port " + words[1];
-    port->from.impair(Impairment{}, nowNs);
-    port->to.impair(Impairment{}, nowNs);
+    for (Stage* stage : {&port->from, &port->to}) {
+      Impairment none;
+      none.cut = stage->impairment().cut;
+      stage->impair(none, nowNs);
+    }
     return "ok";
   }
   if (words.size() == 5 && words[0] == "set") return set(fabric, words, nowNs);

@@ -39,7 +39,7 @@ void Stage::impair(const Impairment& impairment, uint64_t nowNs) {
   tokens_ = kBurstBytes;
   refilledNs_ = nowNs;
   readyAtNs_ = 0;
-  if (!impairment.drop) return;
+  if (!impairment.drop && !impairment.cut) return;
   counters_.dropped += queue_.size();  // what was on its way is lost, too
   queue_.clear();
   queuedBytes_ = 0;
@@ -47,7 +47,7 @@ void Stage::impair(const Impairment& impairment, uint64_t nowNs) {
 
 bool Stage::push(Frame frame) {
   const bool lost = impairment_.loss > 0 && std::uniform_real_distribution<double>(0, 1)(random_) < impairment_.loss;
-  if (impairment_.drop || lost || chosen(impairment_, *frame)) {
+  if (impairment_.drop || impairment_.cut || lost || chosen(impairment_, *frame)) {
     counters_.dropped++;
     return true;
   }

@@ -14,6 +14,7 @@ using Frame = std::shared_ptr<const Bytes>;  // shared: a broadcast waits in sev
 
 struct Impairment {
   bool drop = false;     // black hole: everything is lost, silently
+  bool cut = false;      // so is it where the cable is out, which is no fault of the wire's
   double loss = 0;       // probability, each frame on its own
   uint64_t rateBps = 0;  // 0: as fast as it goes
   bool tcp = false;      // every TCP packet is lost

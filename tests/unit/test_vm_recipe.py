@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import LabError
+from harness.vmlab import tools
 from harness.vmlab.image import build as image
 from harness.vmlab.image import cpio, kernel
 from harness.vmlab.image.packages import IsolatedApt, package_of, version_in
@@ -70,7 +71,7 @@ def test_only_the_newest_images_are_kept(tmp_path: Path) -> None:
 
 def test_missing_programs_are_named_with_their_packages(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="qemu-system-x86, squashfs-tools, zstd") as caught:
-        image.require_tools(path=str(tmp_path))
+        tools.require("vm", path=str(tmp_path))
     assert caught.value.hint == "bash scripts/system-packages.sh vm"
 
 

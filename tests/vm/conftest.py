@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import LabError
-from harness.vmlab.image import build as image
+from harness.vmlab import tools
 from harness.vmlab.lab import VmLab
 from harness.vmlab.shape import Shape
 
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def lab() -> Iterator[VmLab]:
     try:
-        image.require_tools()
+        tools.require("vm")
     except LabError as error:
         pytest.skip(str(error))
     with VmLab.up(Shape(hosts=2, nics=2, ssh=True)) as made:

@@ -17,7 +17,7 @@ import pytest
 from harness.build import build_net
 from harness.errors import LabError
 from harness.progress import silent
-from harness.vmlab.image import build as image
+from harness.vmlab import tools
 from harness.vmlab.lab import VmLab
 from harness.vmlab.shape import Shape
 from tests.vm.ib_ops import CONNECT_MS, End, check_counts, close, connect
@@ -38,7 +38,7 @@ CYCLES = 200
 @pytest.fixture(scope="module")
 def lab() -> Iterator[VmLab]:
     try:
-        image.require_tools()
+        tools.require("vm")
     except LabError as error:
         pytest.skip(str(error))
     if not PROGRAM.exists():

@@ -231,7 +231,7 @@ def test_nothing_outlives_its_owner(lab: VmLab, repository: Path) -> None:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"up\n"
         (state,) = [s for s in living() if s["name"] == "vm-orphan"]
-        pids = [state["keeper_pid"], *state["qemu_pids"].values()]
+        pids = [state["keeper_pid"], *state["guest_pids"].values()]
         assert all(Path(f"/proc/{pid}").exists() for pid in pids)
     finally:
         owner.send_signal(signal.SIGKILL)

@@ -9,22 +9,12 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from harness.errors import LabError
 from harness.files.lock import exclusive
 from harness.progress import Progress, Step, silent
 from harness.vmlab.image import cpio, kernel
 from harness.vmlab.image.packages import IsolatedApt, package_of
 from harness.vmlab.image.recipe import KERNEL_PATTERN, Recipe, inside_files
 from harness.vmlab.image.rootfs import make_root, make_squashfs, unpack
-
-TOOLS = {
-    "qemu-system-x86_64": "qemu-system-x86",
-    "mksquashfs": "squashfs-tools",
-    "zstd": "zstd",
-    "g++": "g++",
-    "apt-get": "apt",
-    "dpkg-deb": "dpkg",
-}
 
 
 @dataclass(frozen=True)
@@ -44,13 +34,6 @@ class Image:
     @property
     def root(self) -> Path:
         return self.folder / "root.squashfs"
-
-
-def require_tools(path: str | None = None) -> None:
-    """Raises LabError naming every program that the vm lab needs and this machine lacks."""
-    missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool, path=path) is None})
-    if missing:
-        raise LabError(f"the vm lab needs {', '.join(missing)}", "bash scripts/system-packages.sh vm")
 
 
 def find(cache: Path, recipe: Recipe | None = None) -> Image | None:

@@ -36,6 +36,14 @@ class IsolatedApt:
             )
         return max(names, key=version_in)
 
+    def download_alone(self, package: str) -> Path:
+        """One package's .deb file, without what it depends on. Raises LabError where no apt source has it."""
+        try:
+            run_bounded(["apt-get", *self.options, "download", package], timeout_s=DOWNLOAD_LIMIT_S, cwd=self._folder)
+        except SourceError as error:
+            raise LabError(f"{package} could not be had: {error.message}", error.hint or "check apt") from error
+        return next(self._folder.glob(f"{package}_*.deb"))
+
     def download(self, packages: Iterable[str]) -> list[Path]:
         """The .deb files of `packages` and of all they depend on, by name."""
         command = ["apt-get", *self.options, "install", "-y", "--download-only", *packages]

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes a guest of the lab out of what the kernel command line says, then becomes its agent.
-# r2cc.index=I r2cc.nics=N r2cc.mtu=M r2cc.share=PATH r2cc.ssh=KEY
+# r2cc.index=I r2cc.nics=N r2cc.mtu=M r2cc.share=PATH r2cc.ssh=KEY r2cc.root=DEVICE (of User Mode Linux alone)
 mount -t proc proc /proc
 mount -t tmpfs -o mode=755 run /run
 mount -t tmpfs tmp /tmp
@@ -9,7 +9,7 @@ mount -t devpts pts /dev/pts
 mount -t tmpfs shm /dev/shm
 ln -s /proc/self/fd /dev/fd
 
-index=0 nics=0 mtu=1500 share= ssh=
+index=0 nics=0 mtu=1500 share= ssh= uml=
 for word in $(cat /proc/cmdline); do
   case $word in
     r2cc.index=*) index=${word#*=} ;;
@@ -17,6 +17,7 @@ for word in $(cat /proc/cmdline); do
     r2cc.mtu=*) mtu=${word#*=} ;;
     r2cc.share=*) share=$(printf %b "${word#*=}") ;;
     r2cc.ssh=*) ssh=${word#*=} ;;
+    r2cc.root=*) uml=yes ;;
   esac
 done
 hostname "h$index"
@@ -31,7 +32,10 @@ set_to net/ipv4/conf/all/arp_ignore 1
 set_to net/ipv4/conf/all/arp_announce 2
 set_to net/ipv4/conf/all/rp_filter 1
 
-# QEMU gives the management NIC last; its name must not begin as the data NICs' do.
+[ -z "$uml" ] || for number in $(seq 0 "$nics"); do
+  ip link set "vec$number" name "eth$number" carrier off # until it is up: its state is unknown otherwise
+done
+# The management NIC comes last; its name must not begin as the data NICs' do.
 host=$((index + 1))
 ip link set "eth$nics" name mgmt0
 {
@@ -45,6 +49,9 @@ ip link set "eth$nics" name mgmt0
     rail=$((rail + 1))
   done
 } | ip -batch -
+[ -z "$uml" ] || for nic in mgmt0 $(seq -f eth%.0f 0 "$((nics - 1))"); do
+  ip link set "$nic" carrier on
+done
 rail=0
 while [ "$rail" -lt "$nics" ]; do
   rdma link add "rxe$rail" type rxe netdev "eth$rail"
@@ -71,6 +78,23 @@ fi
 
 if [ -n "$share" ]; then
   mkdir -p "$share"
-  mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=262144,cache=mmap share "$share"
+  if [ -n "$uml" ]; then
+    mount -t hostfs -o ro share "$share"
+  else
+    mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=262144,cache=mmap share "$share"
+  fi
 fi
+
+# User Mode Linux has nobody outside who could take a NIC's carrier. Each line is a NIC and 1 or 0.
+move_carriers() {
+  stty raw -echo
+  while read -r nic up; do
+    if echo "$up" >"/sys/class/net/$nic/carrier" 2>/dev/null || ip link set "$nic" carrier "$up"; then
+      echo ok
+    else
+      echo failed
+    fi
+  done
+}
+[ -z "$uml" ] || move_carriers <>/dev/ttyS1 >&0 &
 exec env -i PATH=/usr/sbin:/usr/bin PYTHONPATH=/usr/lib/r2cc python3 -S -m harness.vmlab.inside.agent

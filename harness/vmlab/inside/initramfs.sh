@@ -3,10 +3,17 @@
 b=/bin/busybox
 $b mount -t devtmpfs dev /dev
 $b mount -t sysfs sys /sys
-for name in $($b cat /modules/order); do
+$b mount -t proc proc /proc
+root=vda
+for word in $($b cat /proc/cmdline); do
+  case $word in r2cc.root=*) root=${word#*=} ;; esac
+done
+$b umount /proc
+# The modules are those of QEMU's kernel: User Mode Linux's has all it needs.
+[ "$root" != vda ] || for name in $($b cat /modules/order); do
   $b insmod "/modules/$name" || echo "r2cc: cannot load $name"
 done
-$b mount -t squashfs -o ro /dev/vda /root || echo "r2cc: cannot mount the image"
+$b mount -t squashfs -o ro "/dev/$root" /root || echo "r2cc: cannot mount the image"
 $b mount -t tmpfs rw /rw
 $b mkdir /rw/upper /rw/work /rw/new
 $b mount -t overlay -o lowerdir=/root,upperdir=/rw/upper,workdir=/rw/work root /rw/new
