@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from chaos.soak.run import Request
     from chaos.testbed.launch import Benches
 
-VM = "vm:2x2"
+GUESTS = "2x2"
 """What `--testbed vm` opens: the shapes of chaos/soak/draw.py."""
 
 
@@ -52,9 +53,9 @@ VM = "vm:2x2"
     "bed",
     cls=Renamed,
     old="--bed",
-    type=click.Choice(["lab", "vm"]),
+    type=click.Choice(["lab", "vm", "uml"]),
     default="lab",
-    help="Where to run: in the lab, or on two emulated guests over soft-RoCE (vm).",
+    help="Where to run: in the lab, or over soft-RoCE on two guests, emulated (vm) or of User Mode Linux (uml).",
 )
 @click.option(
     "--under",
@@ -86,7 +87,7 @@ def soak(**options: Any) -> int:
     Examples:
       r2cc chaos soak --minutes 60
       r2cc chaos soak --minutes 60 --seed 7 --arm balance
-      r2cc chaos soak --minutes 10 --testbed vm
+      r2cc chaos soak --minutes 10 --testbed uml
       r2cc chaos soak --minutes 30 --under experiments/gpu/collectives.yaml
       r2cc chaos soak --minutes 30 --arm balance --under experiments/jobs/nccl_tests_sweep.yaml
       r2cc chaos soak --resume runs/<time>-soak --minutes 10
@@ -134,11 +135,11 @@ def _soaked(asked: Asked) -> int:
     request = _request(asked, before)
     directory = rundir.create(asked.out, "soak") if asked.resume is None else rundir.RunDir(asked.resume)
     asked.say(f"soak: seed {asked.seed}, arm {asked.arm}, {asked.minutes:g} min, in {directory.shown()}")
-    with show("soaking") as step, KeptBed(parse(VM)) as kept:
-        request = replace(request, open_bed=kept.open) if asked.bed == "vm" else request
+    with show("soaking") as step, KeptBed(parse(_inventory(asked.bed))) as kept:
+        request = replace(request, open_bed=kept.open) if asked.bed != "lab" else request
         report = Soak(request, directory, asked.say, step.update).run()
     if report.exit_code or not asked.quiet:
-        click.echo(_words(report), err=True)
+        click.echo(_words(report, asked.bed), err=True)
     if asked.as_json:
         click.echo(dumped(replace(report, fates=None), 1))
     click.echo(directory.shown(), err=asked.as_json)
@@ -148,10 +149,15 @@ def _soaked(asked: Asked) -> int:
 def _settled(asked: Asked, before: Report | None) -> Asked:
     """With what the soak that goes on had, or with a seed. UsageError where no folder can be made."""
     from chaos.soak.resume import BEDS
+    from harness.errors import UsageError
     from harness.files import rundir
 
     if before is not None:
-        return replace(asked, seed=before.seed, arm=before.arm, round_s=before.round_s, bed=BEDS[before.net])
+        beds = BEDS[before.net]
+        bed = asked.bed if "--testbed" in given(("bed",)) else beds[0]
+        if bed not in beds:
+            raise UsageError(f"--testbed {bed}: the soak ran over {before.net}", f"--testbed {' or '.join(beds)}")
+        return replace(asked, seed=before.seed, arm=before.arm, round_s=before.round_s, bed=bed)
     rundir.check(asked.out)
     return replace(asked, seed=secrets.randbelow(2**31) if asked.seed is None else asked.seed)
 
@@ -180,7 +186,7 @@ def _request(asked: Asked, before: Report | None) -> Request:
         bench=bench,
         build=build,
         open_bed=lambda experiment: open_bed(parse("lab"), experiment),
-        shapes=[own] if own is not None else VM_SHAPES if asked.bed == "vm" else SHAPES,
+        shapes=[own] if own is not None else SHAPES if asked.bed == "lab" else VM_SHAPES,
         corrupt_carrier=asked.corrupt_carrier,
         max_faults=asked.max_faults,
         before=before,
@@ -209,7 +215,7 @@ def _shape_under(file: Path, bed: str, arm: str) -> Shape:
     from harness.errors import UsageError
     from harness.sites.inventory import parse
 
-    if bed == "vm":
+    if bed != "lab":
         raise UsageError("--under: the experiment's topology is made in the lab", "leave --testbed out")
     own = load(file)
     if arm not in own.arms:
@@ -220,14 +226,18 @@ def _shape_under(file: Path, bed: str, arm: str) -> Shape:
     return shape
 
 
-def given() -> list[str]:
-    """The options on this command line that a soak which goes on has already."""
+def given(options: Sequence[str] = ("seed", "arm", "round_s", "out")) -> list[str]:
+    """Which of these are on this command line; by default those that a soak which goes on has already."""
     context, typed = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
-    kept = ("seed", "arm", "bed", "round_s", "out")
-    return [f"--{name.replace('_', '-')}" for name in kept if context.get_parameter_source(name) is typed]
+    found = [name for name in options if context.get_parameter_source(name) is typed]
+    return ["--testbed" if name == "bed" else f"--{name.replace('_', '-')}" for name in found]
 
 
-def _words(report: Report) -> str:
+def _inventory(bed: str) -> str:
+    return bed if bed == "lab" else f"{bed}:{GUESTS}"
+
+
+def _words(report: Report, bed: str) -> str:
     """The last lines: what happened, and what to do with a failure."""
     text = (
         f"{report.outcome}: {report.faults} faults in {report.rounds} rounds ({report.missed} more never struck), "
@@ -236,7 +246,7 @@ def _words(report: Report) -> str:
         f"seed {report.seed}"
     )
     failure = report.failure
-    where = " --inventory vm:2x2" if report.net == "ib" else ""
+    where = f" --inventory {_inventory(bed)}" if report.net == "ib" else ""
     if failure is None:
         return text + (f"\n{report.reason}" if report.reason else "")
     small = "reproduced and made smaller" if failure.reproduced else "could not be reproduced"

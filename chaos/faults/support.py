@@ -23,11 +23,13 @@ class Bed:
 BEDS: Mapping[str, Bed] = {
     "lab": Bed(lacks=frozenset({"rdma", "pci", "ssh", "netem"})),
     "vm lab": Bed(lacks=frozenset({"ssh"}), switch=frozenset({"ip", "nft"})),
+    "uml lab": Bed(lacks=frozenset({"ssh", "pci"}), switch=frozenset({"ip", "nft"})),
     "cluster": Bed(),
 }
 """The lab's NICs are veth pairs; soft-RoCE does not go into its namespaces. Below the token bucket of each are the
 lab's own queues (harness/lab/network/fairqueue.py), whose place no other may take: what needs netem is refused there.
-We are in the hosts of both labs without SSH. The vm lab's switch is a program (harness/vmlab/linux_words.py)."""
+We are in the hosts of all labs without SSH. The vm lab's switch is a program (harness/vmlab/linux_words.py). NICs of
+User Mode Linux are on no bus."""
 
 
 @dataclass(frozen=True)

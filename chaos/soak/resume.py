@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from chaos.experiment.model import Experiment
 from chaos.soak.draw import Shape, experiment_of
@@ -16,7 +16,8 @@ from chaos.testbed.beds import topology_of
 from harness.errors import UsageError
 from harness.schemas import problems
 
-BEDS: Mapping[str, Literal["lab", "vm"]] = {"socket": "lab", "ib": "vm"}
+BEDS: Mapping[str, Sequence[str]] = {"socket": ("lab",), "ib": ("vm", "uml")}
+"""Where a soak of that transport can go on; the first, if nobody says."""
 
 
 def earlier(folder: Path, given: Sequence[str]) -> Report:

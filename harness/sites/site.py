@@ -73,7 +73,7 @@ class Site(ABC):
     A context manager: when its block ends, connections that it keeps are closed.
     """
 
-    bed: ClassVar[str]
+    bed: str
     """What runs on it are filed under."""
     has_switch: ClassVar[bool] = True
     """Faults can act on the switch's side of a cable."""

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 class VmSite(Site):
     """`vm` or `uml`, or `vm:HOSTSxNICS`. The guests' NICs are held to the rates of a topology, if there is one."""
 
-    bed = "vm"
     machines = True
 
     def __init__(self, text: str, shape: Shape, rates: Topology | None = None) -> None:
         super().__init__(text)
-        self.shape, self._rates = shape, rates
+        self.bed, self.shape, self._rates = shape.engine, shape, rates
 
     @property
     def topology(self) -> Topology | None:

@@ -132,6 +132,19 @@ def test_a_black_hole_leaves_other_nics_alone(rig: Rig) -> None:
     assert (rig.got("h2-eth0"), rig.got("h1-eth1")) == ("hello", "hello")
 
 
+def test_a_cable_that_is_out_outlives_a_clear(rig: Rig) -> None:
+    """`clear` ends the wire's faults; a cable is put back by who pulled it."""
+    rig.control.ask("set h1-eth0 both cut on")
+    rig.control.ask("set h1-eth0 to drop on")
+    rig.control.ask("clear h1-eth0")
+    rig.send("h0-eth0", "h1-eth0")
+    rig.send("h1-eth0", "h0-eth0")
+    assert (rig.got("h1-eth0"), rig.got("h0-eth0")) == (None, None)
+    rig.control.ask("set h1-eth0 both cut off")
+    rig.send("h0-eth0", "h1-eth0", "again")
+    assert rig.got("h1-eth0") == "again"
+
+
 def test_loss_is_a_share_of_the_frames(rig: Rig) -> None:
     rig.control.ask("set h0-eth0 from loss 0.25")
     arrived = 0

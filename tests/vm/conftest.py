@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 from harness.errors import LabError
 from harness.vmlab import tools
 from harness.vmlab.lab import VmLab
-from harness.vmlab.shape import Shape
+from harness.vmlab.shape import ENGINES, Shape
 
+ENGINE = next(engine for engine in ENGINES if engine == os.environ.get("R2CC_TEST_ENGINE", "vm"))
+"""What runs the guests of these tests. User Mode Linux (`uml`) is many times quicker once its kernel is compiled."""
 GUARD_S = 600
 """Against a hang. Each wait here has a bound of its own that follows how slow guests are, and the first test of a
 session boots them: 46 s at a load of 11 on two cores."""
@@ -26,10 +29,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def lab() -> Iterator[VmLab]:
     try:
-        tools.require("vm")
+        tools.require(ENGINE)
     except LabError as error:
         pytest.skip(str(error))
-    with VmLab.up(Shape(hosts=2, nics=2, ssh=True)) as made:
+    with VmLab.up(Shape(hosts=2, nics=2, ssh=ENGINE == "vm", engine=ENGINE)) as made:
         assert made.warnings == []
         yield made
 

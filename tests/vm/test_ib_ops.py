@@ -20,6 +20,7 @@ from harness.progress import silent
 from harness.vmlab import tools
 from harness.vmlab.lab import VmLab
 from harness.vmlab.shape import Shape
+from tests.vm.conftest import ENGINE
 from tests.vm.ib_ops import CONNECT_MS, End, check_counts, close, connect
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow]
@@ -38,12 +39,12 @@ CYCLES = 200
 @pytest.fixture(scope="module")
 def lab() -> Iterator[VmLab]:
     try:
-        tools.require("vm")
+        tools.require(ENGINE)
     except LabError as error:
         pytest.skip(str(error))
     if not PROGRAM.exists():
         pytest.skip("build/net/ib_ops_test is not built: make -C r2cc_patches unit-tests")
-    with VmLab.up(Shape(hosts=2, nics=2)) as made:
+    with VmLab.up(Shape(hosts=2, nics=2, engine=ENGINE)) as made:
         yield made
 
 

@@ -30,6 +30,7 @@ from harness.sites.site import LAB_ROOT
 from harness.sites.vm import hold_rates
 from harness.vmlab.lab import VmLab
 from harness.vmlab.rdma import device_of
+from tests.vm.conftest import ENGINE
 
 pytestmark = [pytest.mark.vm, pytest.mark.build, pytest.mark.slow]
 
@@ -85,10 +86,11 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]
 
 
 def ping_ms(host: Host) -> float:
-    """The quickest of three to h1 over eth1; infinite when none came back."""
-    said = host.run(["ping", "-c3", "-i0.2", "-W1", "10.2.0.2"], timeout_s=20, check=False).stdout
+    """The quickest of eight to h1 over eth1; infinite when less than half came back: one bit that is wrong in a frame's
+    source address harms no ping."""
+    said = host.run(["ping", "-c8", "-i0.1", "-W1", "10.2.0.2"], timeout_s=20, check=False).stdout
     times = [float(word.removeprefix("time=")) for word in said.split() if word.startswith("time=")]
-    return min(times, default=float("inf"))
+    return min(times) if len(times) >= 4 else float("inf")
 
 
 def tried(lab: VmLab, kind: str, words: str, queue: str = "") -> tuple[float, float]:
@@ -118,6 +120,7 @@ def tried(lab: VmLab, kind: str, words: str, queue: str = "") -> tuple[float, fl
     return healthy, during
 
 
+@pytest.mark.skipif(ENGINE == "uml", reason="NICs of User Mode Linux are on no bus")
 @pytest.mark.parametrize("method", ["pci", "driver"])
 def test_a_nic_that_is_gone_comes_back_with_all_that_it_had(lab: VmLab, method: str) -> None:
     host = lab.hosts["h0"]
@@ -194,7 +197,7 @@ def test_a_rate_on_a_nic_without_a_bucket(lab: VmLab) -> None:
 def test_a_guest_can_carry_what_is_tried_here(lab: VmLab) -> None:
     able = parse(lab.hosts["h0"].run(question(), check=False))
     for kind, words in (
-        ("nic_gone", ""),
+        *([] if ENGINE == "uml" else [("nic_gone", "")]),
         ("delay", "delay_ms: 1.0"),
         ("corrupt", "percent: 1.0"),
         ("qp_error", ""),

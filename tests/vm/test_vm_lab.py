@@ -19,6 +19,7 @@ from harness.hosts import Process
 from harness.lab.lab import Nic
 from harness.lab.state import living
 from harness.vmlab.lab import VmLab
+from tests.vm.conftest import ENGINE
 from tests.vm.slowness import eventually, slowness
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow]
@@ -223,7 +224,8 @@ def test_nothing_outlives_its_owner(lab: VmLab, repository: Path) -> None:
     """A second lab, whose owner is killed: keeper, wire and QEMUs are gone a moment later."""
     script = (
         "import time; from harness.vmlab.lab import VmLab; from harness.vmlab.shape import Shape;"
-        "lab = VmLab.up(Shape(hosts=1, nics=1), name='vm-orphan'); print('up', flush=True); time.sleep(100)"
+        f"lab = VmLab.up(Shape(hosts=1, nics=1, engine={ENGINE!r}), name='vm-orphan');"
+        "print('up', flush=True); time.sleep(100)"
     )
     env = {**os.environ, "PYTHONPATH": str(repository)}
     owner = subprocess.Popen([sys.executable, "-c", script], env=env, stdout=subprocess.PIPE)

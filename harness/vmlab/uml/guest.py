@@ -21,7 +21,7 @@ def uml_command(
     ports, NICs are datagram sockets, the console is its standard output. Its pid goes to a folder below `folder`."""
     return [
         *(str(kernel), f"mem={shape.memory_mb}M", f"umid=h{index}", f"uml_dir={folder}"),
-        *(f"initrd={image.initrd}", f"ubd0r={image.root}"),
+        *(f"initrd={image.initrd}", f"ubd0rc={image.root}"),
         *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{files.agent}", f"ssl1=fd:{files.monitor}"),
         *(
             nic(number, port, fd, shape.mtu)
