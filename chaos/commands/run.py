@@ -52,7 +52,7 @@ interrupted and rolled back. 3 means that the infrastructure failed, the fault m
 @site_option(
     default="lab",
     metavar="lab|lab:FILE|vm:2x2|FILE",
-    text="Where to run; `lab` builds the experiment's own topology, `vm` emulated guests with soft-RoCE; FILE: hosts.",
+    text="Where to run; `lab` builds the experiment's own topology, `vm` or `uml` guests with soft-RoCE; FILE: hosts.",
 )
 @out_option
 @click.option(

@@ -121,7 +121,8 @@ def planned_bed(site: Site, experiment: Experiment) -> Planned:
     vm, topology = isinstance(site, VmSite), topology_of(experiment)
     if experiment.workload.net == "ib" and not site.machines:
         raise UsageError(
-            f"net: ib needs RDMA devices, and the testbed {site} has none", "--inventory vm:2x2 (docs/howto/vm-lab.md)"
+            f"net: ib needs RDMA devices, and the testbed {site} has none",
+            "--inventory uml:2x2 or vm:2x2 (docs/howto/vm-lab.md)",
         )
     if experiment.workload.uses_gpus and vm:
         raise UsageError(f"the guests of {site} have no GPUs", "use --inventory lab on a machine that has some")

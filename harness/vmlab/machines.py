@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from harness.vmlab.monitor import Monitor
 from harness.vmlab.shape import Shape, WirePort
 from harness.vmlab.uml.cables import Cables
 from harness.vmlab.uml.guest import uml_command
+from harness.vmlab.uml.memory import folder_for
 from harness.vmlab.wire import WireControl, socket_pair, wire_command
 
 CONSOLE_LINES = 8
@@ -120,12 +122,17 @@ def _start_guest(shape: Shape, index: int, files: Files, made: Made, console: Pa
         command = qemu_command(shape, index, console=console, ssh_key=made.ssh_key, **rest)
         return _start(command, files.all(), errors_of(console))
     command = uml_command(shape, index, kernel=made.uml, folder=made.folder, **rest)
+    where = {"TMPDIR": str(folder_for(shape.hosts * shape.memory_mb))}
     with console.open("wb") as output:
-        return _start(command, files.all(), errors_of(console), output.fileno())
+        return _start(command, files.all(), errors_of(console), output.fileno(), where)
 
 
 def _start(
-    command: list[str], fds: list[int], errors: Path | None, stdout: int = subprocess.DEVNULL
+    command: list[str],
+    fds: list[int],
+    errors: Path | None,
+    stdout: int = subprocess.DEVNULL,
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """A child that is killed when we end, however we end."""
     sink = errors.open("wb") if errors is not None else None
@@ -134,6 +141,7 @@ def _start(
             command,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
+            env={**os.environ, **(env or {})},
             stderr=sink if sink is not None else None,
             pass_fds=fds,
             preexec_fn=netns.die_with_parent,  # noqa: PLW1509 (the keeper has one thread)

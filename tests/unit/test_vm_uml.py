@@ -21,7 +21,7 @@ from harness.vmlab import tools
 from harness.vmlab.guest import Files
 from harness.vmlab.image.build import Image
 from harness.vmlab.shape import Shape
-from harness.vmlab.uml import kernel
+from harness.vmlab.uml import kernel, memory
 from harness.vmlab.uml.cables import Cables
 from harness.vmlab.uml.guest import uml_command
 from harness.vmlab.wire import WireControl
@@ -145,3 +145,11 @@ def test_missing_programs_are_named_with_what_installs_them(tmp_path: Path) -> N
     with pytest.raises(LabError, match=r"needs .*bc.*flex.*xz-utils") as error:
         tools.require("uml", path=str(tmp_path))
     assert error.value.hint == "bash scripts/system-packages.sh uml"
+
+
+def test_the_guests_memory_lies_where_there_is_room_for_it(tmp_path: Path) -> None:
+    there = str(tmp_path)
+    assert memory.folder_for(1, ["/no/such/folder", there]) == tmp_path
+    with pytest.raises(LabError, match=f"needs {1 << 40} MiB, and there are \\d+ MiB in {there}") as error:
+        memory.folder_for(1 << 40, [there])
+    assert error.value.hint is not None and "--shm-size" in error.value.hint
