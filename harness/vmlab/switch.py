@@ -44,7 +44,7 @@ class Switch:
         try:
             return 0, self._answer(list(argv), stdin), ""
         except ValueError as error:
-            return 2, "", f"{error}\n{USAGE}"
+            return 2, "", f"{USAGE}{error}\n"  # the last lines are what a failed fault shows
         except LabError as error:
             return 1, "", f"{error.message}\n"
 
