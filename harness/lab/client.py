@@ -137,6 +137,8 @@ class AgentHost(ABC):
         except BaseException:
             if pipe:
                 os.close(pipe[0])
+            if errors:
+                errors.close()
             raise
         finally:
             os.close(null)

@@ -5,6 +5,7 @@ Started by `VmLab.up` as `python -m harness.vmlab.keeper`, in the same way as th
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -25,6 +26,7 @@ from harness.lab.lifetime import keep, listener
 from harness.vmlab import machines, ssh
 from harness.vmlab.broker import Wanted
 from harness.vmlab.image.build import Image
+from harness.vmlab.linux_words import reads_input
 from harness.vmlab.monitor import Monitor
 from harness.vmlab.shape import Shape
 from harness.vmlab.switch import Switch
@@ -149,6 +151,10 @@ class Keeper:
                 wire.send(link, {"errno": 22, "error": f"no host {request.get('host')}"})
                 return
             argv = [str(word) for word in request.get("argv", [])]
+            if reads_input(argv) and not stat.S_ISREG(os.fstat(fds[0]).st_mode):
+                told = "the switch waits for no pipe: give its input as a file"
+                wire.send(link, {"errno": errno.ESPIPE, "error": told})
+                return
             code, stdout, stderr = self._switch.run(argv, _input(fds[0]))
             for fd, text in ((fds[1], stdout), (fds[2], stderr)):
                 os.write(fd, text.encode())

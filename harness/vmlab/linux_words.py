@@ -39,6 +39,11 @@ class Loss:
     """Of IP packets longer than that; 0: of any length."""
 
 
+def reads_input(argv: Sequence[str]) -> bool:
+    """Whether the words come by stdin. A process that waits for them is none here: it would run at once, without."""
+    return list(argv) == ["ip", "-batch", "-"] or list(argv[:2]) == ["nft", "-f"]
+
+
 def cut_ports(argv: Sequence[str], stdin: str) -> list[str] | None:
     """Ports of a batch that only says how many segments they take at once; None for anything else."""
     found = [SEGMENTS.fullmatch(line.strip()) for line in stdin.splitlines()]

@@ -20,7 +20,11 @@ ENGINES: Mapping[Engine, Mapping[str, str]] = {
 
 def require(engine: Engine, path: str | None = None) -> None:
     """Raises LabError naming every program that the lab needs and this machine lacks."""
+    if lacking := missing(engine, path):
+        raise LabError(f"the vm lab needs {', '.join(lacking)}", f"bash scripts/system-packages.sh {engine}")
+
+
+def missing(engine: Engine, path: str | None = None) -> list[str]:
+    """Packages of programs that are not there."""
     needed = {**TOOLS, **ENGINES[engine]}
-    missing = sorted({package for tool, package in needed.items() if shutil.which(tool, path=path) is None})
-    if missing:
-        raise LabError(f"the vm lab needs {', '.join(missing)}", f"bash scripts/system-packages.sh {engine}")
+    return sorted({package for tool, package in needed.items() if shutil.which(tool, path=path) is None})

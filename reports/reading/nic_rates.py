@@ -8,7 +8,7 @@ from harness.errors import R2ccError
 from harness.lab.topology import Topology
 from reports.reading.trace import Json, NicId, Trace
 
-LABS = ("lab", "vm")
+LABS = ("lab", "vm", "uml")
 
 
 def rates_gbit(traces: Sequence[Trace], experiment: Json, bed: str) -> dict[NicId, float]:

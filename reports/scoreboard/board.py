@@ -16,7 +16,7 @@ from harness.config.words import in_order
 from harness.errors import InputErrors
 
 NAME = r"^[a-z0-9][a-z0-9_]{0,63}$"
-Machine = Literal["two_cores", "sixteen_cores", "one_gpu", "two_gpus", "four_gpus", "vm"]
+Machine = Literal["two_cores", "sixteen_cores", "one_gpu", "two_gpus", "four_gpus", "uml"]
 PROGRAMS = ("r2cc", "benchmarks/")
 
 

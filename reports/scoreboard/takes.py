@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from harness.files.writing import write_whole
 from harness.repo import checkout
 from harness.schemas import dumped
 from harness.schemas.form import Amount, ExitCode, form
+from harness.vmlab import tools
 from reports.scoreboard.board import Board, Cell
 
 CODE = ("r2cc_patches", "harness", "chaos", "benchmarks", "experiments", "nccl_fork")
@@ -40,7 +40,7 @@ NEEDS = {
     "one_gpu": "a GPU",
     "two_gpus": "two GPUs",
     "four_gpus": "four GPUs",
-    "vm": "QEMU (qemu-system-x86_64)",
+    "uml": "what makes User Mode Linux (scripts/system-packages.sh uml)",
 }
 
 
@@ -114,7 +114,7 @@ def lacks(where: str, cores: int, cards: int) -> str:
         "one_gpu": cards >= 1,
         "two_gpus": cards >= 2,
         "four_gpus": cards >= 4,
-        "vm": shutil.which("qemu-system-x86_64") is not None,
+        "uml": not tools.missing("uml"),
     }
     return "" if enough[where] else NEEDS[where]
 

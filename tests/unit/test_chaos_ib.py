@@ -20,7 +20,7 @@ from chaos.analysis.figures import run_figures
 from chaos.analysis.paths import carriers
 from chaos.analysis.rundata import read_run
 from chaos.commands.chaos import chaos
-from chaos.commands.soak import VM
+from chaos.commands.soak import GUESTS
 from chaos.experiment.file import load, loads
 from chaos.experiment.model import Experiment
 from chaos.experiment.planned import PlannedFault, planned_faults
@@ -308,7 +308,7 @@ def test_the_soak_on_guests_draws_what_they_can_carry() -> None:
     assert "rate" not in kinds
     assert {each.workload.op for each in rounds} == {"allreduce", "stream", "alltoall"}
     assert {each.workload.net for each in rounds} == {"ib"}
-    site = parse(VM)
+    site = parse(f"vm:{GUESTS}")
     assert isinstance(site, VmSite)
     shape = site.shape
     assert {(each.hosts, each.nics) for each in draw.VM_SHAPES} == {(shape.hosts, shape.nics)}

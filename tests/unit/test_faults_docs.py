@@ -37,13 +37,14 @@ def test_no_bed_is_named_that_cannot_carry_a_kind() -> None:
     found = {kind: beds(example(kind), example(kind, inside=True)) for kind in kinds()}
     rdma = {"async_event", "lost_completion", "qp_error", "slow_qp", "verbs_error"}
     netem = {"corrupt", "delay", "side_channel_late"}
-    assert {kind: names for kind, names in found.items() if names != ["lab", "vm lab", "cluster"]} == {
-        **{kind: ["vm lab", "cluster"] for kind in {"nic_gone", *rdma, *netem}},
+    assert {kind: names for kind, names in found.items() if names != ["lab", "vm lab", "uml lab", "cluster"]} == {
+        "nic_gone": ["vm lab", "cluster"],
+        **{kind: ["vm lab", "uml lab", "cluster"] for kind in rdma | netem},
         "controller_lost": ["cluster"],
         "rate": ["lab", "cluster"],
     }
     for kind, names in found.items():
-        said = "all" if len(names) == 3 else ", ".join(names)
+        said = "all" if len(names) == 4 else ", ".join(names)
         assert re.search(rf"(?m)^\| `{kind}` \|[^|]*\|[^|]*\| {said} \|", TEXT), kind
 
 

@@ -14,8 +14,11 @@ from processes import words_of
 from vm_double import Double, double
 from waits import LIMIT_S, until
 
+from chaos.faults.steps import SWITCH, Command
+from chaos.run.actors import Actors
 from harness.errors import CommandError, LabError
 from harness.hosts import Host
+from harness.hosts.base import spawn_held
 from harness.vmlab.broker import LAST_WORDS_S
 from harness.vmlab.inside.frames import MAX_BYTES, WINDOW, Kind, Parser, frame
 
@@ -154,6 +157,20 @@ def test_when_the_guest_dies_its_commands_have_ended(vm: Double) -> None:
     process.close()
     with pytest.raises(CommandError, match="the guest is down"):
         vm.host.run(["true"])
+
+
+def test_a_fault_that_is_prepared_at_the_last_moment_strikes_on_the_switch(vm: Double) -> None:
+    """Soft-RoCE's first soaks on quick guests lost rounds: the switch ran a command that was to wait for its words, at
+    once and without them, and its end was not there yet when the words came."""
+    cut = Command(SWITCH, ("ip", "link", "set", "dev", "h0-eth0", "down"))
+    actors = Actors(vm.switch, {}, lambda rank: pytest.fail("no rank runs"))
+    for _ in range(20):
+        actors.prepare([cut])
+        (answer,) = actors.take([cut])
+        assert (answer.exit_code, answer.stderr) == (0, "")
+    assert vm.monitor.asked == [("set_link", "nic-eth0", False)] * 20
+    with pytest.raises(CommandError, match="the switch waits for no pipe"):
+        spawn_held(vm.switch, ["nft", "-f", "/proc/self/fd/0"])
 
 
 def test_the_switch_answers_like_a_command(vm: Double) -> None:
