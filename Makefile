@@ -122,6 +122,7 @@ nightly: check ## Everything, with the long tests whole under sanitizers, too, 1
 	  .venv/bin/r2cc build net --nccl $$version --then test || exit 1; \
 	done
 	@.venv/bin/python -m pytest -m "slow or network or browser" $(PYTEST_ARGS)
+	@R2CC_TEST_ENGINE=uml .venv/bin/python -m pytest tests/vm -m vm $(PYTEST_ARGS)
 	@.venv/bin/r2cc chaos run experiments/false_positives --void-ok
 	@.venv/bin/r2cc chaos run experiments/false_positives/nightly --void-ok
 	@.venv/bin/r2cc chaos soak --minutes 10

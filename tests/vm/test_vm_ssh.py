@@ -22,9 +22,15 @@ from harness.hosts.ssh.hosts import SshHost, ssh_hosts
 from harness.schemas import problems
 from harness.sites.inventory_file import load
 from harness.vmlab.lab import VmLab
+from tests.vm.conftest import ENGINE
 from tests.vm.slowness import slowness
 
-pytestmark = [pytest.mark.vm, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.vm,
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(ENGINE == "uml", reason="guests of User Mode Linux have no network to this machine for SSH"),
+]
 
 CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
 FACTS = (Path(__file__).parent / "qp_facts.py").read_text()

@@ -17,6 +17,7 @@ from harness.vmlab.image.packages import IsolatedApt
 from harness.vmlab.image.rootfs import unpack
 
 SOURCE = "linux-source-6.12"
+SCRATCH = "build-uml-"
 UNUSED = ("drivers/gpu/drm/amd/include", "tools/testing")
 """A third of a gigabyte of the source that no build of ours reads."""
 UNPACK_LIMIT_S, STEP_LIMIT_S, COMPILE_LIMIT_S = 600.0, 300.0, 3600.0
@@ -30,9 +31,11 @@ def ensure(cache: Path, progress: Progress = silent) -> Path:
     kernel = cache / f"uml-{key()}" / "linux"
     with exclusive(cache / "uml.lock", "compiling User Mode Linux"):
         if not kernel.is_file():
+            for left in cache.glob(f"{SCRATCH}*"):  # of somebody who was killed while he made one
+                shutil.rmtree(left, ignore_errors=True)
             with (
                 progress("making User Mode Linux's kernel, once") as step,
-                tempfile.TemporaryDirectory(prefix="build-uml-", dir=cache) as scratch,
+                tempfile.TemporaryDirectory(prefix=SCRATCH, dir=cache) as scratch,
             ):
                 made = _compiled(_source(Path(scratch), step), step)
                 kernel.parent.mkdir(parents=True, exist_ok=True)
