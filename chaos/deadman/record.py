@@ -34,13 +34,14 @@ undo() {{
 }}
 """
 CONTINUE = (
-    r'for file in $(grep -lsE "^NSpid:(.*[[:space:]])?$1\$" /proc/[0-9]*/status); do '
+    r'for file in $(grep -lsE "^(NSpid|Pid):(.*[[:space:]])?$1\$" /proc/[0-9]*/status); do '
     "pid=${file#/proc/}; pid=${pid%/status}; "
     'now=$(sed "s/.*) //" "/proc/$pid/stat" 2>/dev/null | cut -d " " -f 20); [ "$now" = "$2" ] || continue; '
     'kill -s CONT -- "-$pid" 2>/dev/null || kill -s CONT "-$pid" 2>/dev/null || kill -s CONT "$pid"; done'
 )
 """Lets a process go on, with its group, unless its number is another's by now: field 22 of its stat, when it began. A
-container's process has that number in its own namespace, and another one for whoever sees its node."""
+container's process has that number in its own namespace, and another one for whoever sees its node. A kernel without
+such namespaces says `Pid` alone."""
 
 
 @dataclass(frozen=True)

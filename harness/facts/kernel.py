@@ -11,6 +11,8 @@ from harness.facts.environment import TOOLKIT
 UNLIMITED = 2**63
 CAP_IPC_LOCK = 14
 WHOLE_UIDS = 4294967295
+WITHOUT_USER_NAMESPACES = ("0", "0", str(WHOLE_UIDS))
+"""What a kernel that has none would say of everybody."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _limit(text: str) -> int:
 @parser("/proc/self/status")
 def identity(text: str) -> Identity:
     said = table(text)
-    inside, _outside, count = (int(word) for word in said["uid_map"].split())
+    inside, _outside, count = (int(word) for word in said["uid_map"].split() or WITHOUT_USER_NAMESPACES)
     locks = bool(int(said["CapEff"], 16) >> CAP_IPC_LOCK & 1) and inside == 0 and count == WHOLE_UIDS
     words = said.get("connection", "").split()
     return Identity(int(said["Uid"].split()[0]), locks, words[2] if len(words) == 4 else "")

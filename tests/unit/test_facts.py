@@ -245,6 +245,7 @@ def test_kernel_facts() -> None:
         ("0 0 0 0", "000001ffffffffff", "0 0 4294967295", True),
         ("0 0 0 0", "000001ffffffffff", "0 1000 1", False),  # root of a user namespace
         ("1000 1000 1000 1000", "0000000000000000", "0 0 4294967295", False),
+        ("0 0 0 0", "000001ffffffffff", "", True),  # a kernel without user namespaces
     ],
 )
 def test_who_may_lock_memory(uid: str, capabilities: str, uid_map: str, free: bool) -> None:
