@@ -153,3 +153,19 @@ def test_the_guests_memory_lies_where_there_is_room_for_it(tmp_path: Path) -> No
     with pytest.raises(LabError, match=f"needs {1 << 40} MiB, and there are \\d+ MiB in {there}") as error:
         memory.folder_for(1 << 40, [there])
     assert error.value.hint is not None and "--shm-size" in error.value.hint
+
+
+def test_linux_is_compiled_where_its_makefiles_can_be(tmp_path: Path) -> None:
+    assert kernel.workplace(tmp_path) == tmp_path
+    for name in ("with a space", "with:colon"):
+        assert re.search(r"[\s:]", str(kernel.workplace(tmp_path / name))) is None
+
+
+def test_another_kind_of_processor_is_said_before_anything_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm = os.uname_result(("Linux", "n1", "6.12", "#1", "aarch64"))
+    monkeypatch.setattr(os, "uname", lambda: arm)
+    monkeypatch.setattr(kernel, "run_bounded", lambda *_, **__: pytest.fail("something was started"))
+    with pytest.raises(LabError, match="runs on x86-64, and this is aarch64"):
+        kernel.ensure(tmp_path)

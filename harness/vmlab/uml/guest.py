@@ -18,10 +18,11 @@ def uml_command(
     shape: Shape, index: int, *, kernel: Path, image: Image, files: Files, folder: Path, share: Path | None
 ) -> list[str]:
     """The command line of guest `index`. Everything it talks through is inherited: agent and cables are its serial
-    ports, NICs are datagram sockets, the console is its standard output. Its pid goes to a folder below `folder`."""
+    ports, NICs are datagram sockets, the console is its standard output. Its pid goes to a folder below `folder`. The
+    root's path is in quotes for the guest's kernel, which splits its command line at spaces."""
     return [
         *(str(kernel), f"mem={shape.memory_mb}M", f"umid=h{index}", f"uml_dir={folder}"),
-        *(f"initrd={image.initrd}", f"ubd0rc={image.root}"),
+        *(f"initrd={image.initrd}", f'ubd0rc="{image.root}"'),
         *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{files.agent}", f"ssl1=fd:{files.monitor}"),
         *(
             nic(number, port, fd, shape.mtu)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from harness.errors import LabError
 from harness.files.lock import exclusive
 from harness.fork.network import run_bounded
 from harness.progress import Progress, Step, silent
@@ -31,17 +33,30 @@ def ensure(cache: Path, progress: Progress = silent) -> Path:
     kernel = cache / f"uml-{key()}" / "linux"
     with exclusive(cache / "uml.lock", "compiling User Mode Linux"):
         if not kernel.is_file():
-            for left in cache.glob(f"{SCRATCH}*"):  # of somebody who was killed while he made one
-                shutil.rmtree(left, ignore_errors=True)
-            with (
-                progress("making User Mode Linux's kernel, once") as step,
-                tempfile.TemporaryDirectory(prefix=SCRATCH, dir=cache) as scratch,
-            ):
-                made = _compiled(_source(Path(scratch), step), step)
-                kernel.parent.mkdir(parents=True, exist_ok=True)
-                made.replace(kernel)
+            _make_kernel(cache, kernel, progress)
             prune(cache, kernel.parent)
     return kernel
+
+
+def _make_kernel(cache: Path, kernel: Path, progress: Progress) -> None:
+    if os.uname().machine != "x86_64":
+        raise LabError(f"User Mode Linux runs on x86-64, and this is {os.uname().machine}", "use an x86-64 machine")
+    for left in cache.glob(f"{SCRATCH}*"):  # of somebody who was killed while he made one
+        shutil.rmtree(left, ignore_errors=True)
+    with (
+        progress("making User Mode Linux's kernel, once") as step,
+        tempfile.TemporaryDirectory(prefix=SCRATCH, dir=workplace(cache)) as scratch,
+    ):
+        made = _compiled(_source(Path(scratch), step), step)
+        kernel.parent.mkdir(parents=True, exist_ok=True)
+        part = kernel.with_suffix(".part")
+        shutil.move(made, part)  # perhaps from another file system
+        part.replace(kernel)
+
+
+def workplace(cache: Path) -> Path:
+    """Below a folder with a space or a colon in its name Linux cannot be compiled: then where temporary files are."""
+    return Path(tempfile.gettempdir()) if re.search(r"[\s:]", str(cache)) else cache
 
 
 def key() -> str:
