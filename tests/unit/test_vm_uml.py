@@ -169,3 +169,22 @@ def test_another_kind_of_processor_is_said_before_anything_is_fetched(
     monkeypatch.setattr(kernel, "run_bounded", lambda *_, **__: pytest.fail("something was started"))
     with pytest.raises(LabError, match="runs on x86-64, and this is aarch64"):
         kernel.ensure(tmp_path)
+
+
+def test_a_kernel_that_was_made_elsewhere_ends_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places: list[Path] = []
+
+    def compiled(tree: Path, _step: object) -> Path:
+        places.append(tree)
+        (tree / "linux").write_text("a kernel")
+        (tree / "linux").chmod(0o755)
+        return tree / "linux"
+
+    monkeypatch.setattr(kernel, "_source", lambda work, _step: work)
+    monkeypatch.setattr(kernel, "_compiled", compiled)
+    cache = tmp_path / "with a space"
+    cache.mkdir()
+    made = kernel.ensure(cache)
+    assert (made.read_text(), made.stat().st_mode & 0o777) == ("a kernel", 0o755)
+    assert [path.name for path in made.parent.iterdir()] == ["linux"]
+    assert not places[0].is_relative_to(cache) and not places[0].exists()
