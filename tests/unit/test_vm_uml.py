@@ -7,7 +7,9 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -59,7 +61,7 @@ class Guest:
     def __init__(self) -> None:
         self.near, self.far = socket.socketpair()
         self.process = subprocess.Popen(["sleep", "60"])
-        self.wire = FakeWire()
+        self.wire, self.heard = FakeWire(), list[bytes]()
         self.cables = Cables("h1", self.near, self.process, cast(WireControl, self.wire))
 
     def state(self) -> str:
@@ -74,22 +76,45 @@ def guest() -> Iterator[Guest]:
         made.process.kill()
 
 
+@contextmanager
+def answering(guest: Guest, *answers: bytes) -> Iterator[None]:
+    """The guest answers each line that it hears."""
+
+    def answer() -> None:
+        for each in answers:
+            guest.heard.append(guest.far.recv(100))
+            guest.far.send(each)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    yield
+    thread.join()
+
+
 def test_a_cable_is_out_for_the_wire_and_for_the_guest(guest: Guest) -> None:
-    guest.far.send(b"ok\n")
-    guest.cables.set_link("nic-eth1", up=False)
-    assert (guest.wire.asked, guest.far.recv(100)) == (["set h1-eth1 both cut on"], b"eth1 0\n")
-    guest.far.send(b"ok\n")
-    guest.cables.set_link("nic-eth1", up=True)
-    assert (guest.wire.asked[1:], guest.far.recv(100)) == (["set h1-eth1 both cut off"], b"eth1 1\n")
-
-
-def test_a_guest_that_cannot_or_is_gone_is_an_error(guest: Guest) -> None:
-    guest.far.send(b"failed\n")
-    with pytest.raises(LabError, match="h1: eth1's carrier does not change"):
+    with answering(guest, b"ok\n", b"ok\n"):
         guest.cables.set_link("nic-eth1", up=False)
-    guest.far.close()
-    with pytest.raises(LabError, match="h1: the guest does not answer"):
+        assert guest.wire.asked == ["set h1-eth1 both cut on"]
         guest.cables.set_link("nic-eth1", up=True)
+    assert guest.wire.asked[1:] == ["set h1-eth1 both cut off"]
+    assert guest.heard == [b"eth1 0\n", b"eth1 1\n"]
+
+
+def test_a_guest_that_cannot_or_is_gone_is_an_error_and_the_cable_is_as_it_was(guest: Guest) -> None:
+    with answering(guest, b"failed\n"), pytest.raises(LabError, match="h1: eth1's carrier does not change"):
+        guest.cables.set_link("nic-eth1", up=False)
+    assert guest.wire.asked == ["set h1-eth1 both cut on", "set h1-eth1 both cut off"]
+    guest.far.close()
+    with pytest.raises(LabError, match="h1: the guest does not answer") as error:
+        guest.cables.set_link("nic-eth1", up=True)
+    assert error.value.hint == "is it paused? r2cc lab exec switch -- guest h1 resume"
+
+
+def test_an_answer_that_came_too_late_is_nobody_s(guest: Guest) -> None:
+    guest.far.send(b"failed\n")
+    with answering(guest, b"ok\n"):
+        guest.cables.set_link("nic-eth1", up=False)
+    assert guest.wire.asked == ["set h1-eth1 both cut on"]
 
 
 def test_a_whole_guest_stands_still_and_goes_on(guest: Guest) -> None:
