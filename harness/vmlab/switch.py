@@ -46,7 +46,7 @@ class Switch:
         except ValueError as error:
             return 2, "", f"{USAGE}{error}\n"  # the last lines are what a failed fault shows
         except LabError as error:
-            return 1, "", f"{error.message}\n"
+            return 1, "", "\n".join(filter(None, (error.message, error.hint))) + "\n"
 
     def _answer(self, argv: list[str], stdin: str) -> str:
         if argv[:1] in (["ip"], ["nft"]):
