@@ -22,8 +22,8 @@ class Bed:
 
 BEDS: Mapping[str, Bed] = {
     "lab": Bed(lacks=frozenset({"rdma", "pci", "ssh", "netem"})),
-    "vm lab": Bed(lacks=frozenset({"ssh"}), switch=frozenset({"ip", "nft"})),
-    "uml lab": Bed(lacks=frozenset({"ssh", "pci"}), switch=frozenset({"ip", "nft"})),
+    "vm lab": Bed(lacks=frozenset({"ssh"}), switch=frozenset({"ip", "nft", "tc"})),
+    "uml lab": Bed(lacks=frozenset({"ssh", "pci"}), switch=frozenset({"ip", "nft", "tc"})),
     "cluster": Bed(),
 }
 """The lab's NICs are veth pairs; soft-RoCE does not go into its namespaces. Below the token bucket of each are the

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 LINK_CHANGE = re.compile(r"link set dev (?P<port>\S+) (?P<word>up|down)")
 SEGMENTS = re.compile(r"link set dev (?P<port>\S+) gso_max_segs \d+")
@@ -22,6 +23,12 @@ RULE = re.compile(
 ADD_TABLE = re.compile(r"add table bridge (?P<table>\S+)")
 DELETE_TABLE = re.compile(r"delete table bridge (?P<table>\S+)")
 ADD_CHAIN = re.compile(r"add chain bridge \S+ \S+ \{ type filter hook forward priority 0 ; \}")
+BUCKET = re.compile(r"qdisc change dev (?P<device>\S+) root tbf rate (?P<rate>\d+)bps burst (?P<burst>\d+)b limit \d+b")
+BUCKETS_ASKED = ["tc", "-j", "-d", "-raw", "qdisc", "show"]
+FROM = "-from"
+"""The device before a port that holds back what comes from the NIC, as an `ifb` does on a Linux switch."""
+TICK_S = 64e-9
+"""The unit in which `tc -raw` tells how deep a bucket is, at its rate."""
 DIRECTIONS = {"iifname": "from", "oifname": "to"}
 """A frame comes in through the port of the NIC that sent it."""
 
@@ -41,7 +48,7 @@ class Loss:
 
 def reads_input(argv: Sequence[str]) -> bool:
     """Whether the words come by stdin. A process that waits for them is none here: it would run at once, without."""
-    return list(argv) == ["ip", "-batch", "-"] or list(argv[:2]) == ["nft", "-f"]
+    return list(argv) in (["ip", "-batch", "-"], ["tc", "-batch", "-"]) or list(argv[:2]) == ["nft", "-f"]
 
 
 def cut_ports(argv: Sequence[str], stdin: str) -> list[str] | None:
@@ -56,6 +63,47 @@ def link_changes(argv: Sequence[str], stdin: str) -> list[tuple[str, bool]] | No
     lines = stdin.splitlines() if list(argv) == ["ip", "-batch", "-"] else [shlex.join(argv[1:])]
     found = [LINK_CHANGE.fullmatch(line.strip()) for line in lines]
     return [(match["port"], match["word"] == "up") for match in found if match] if found and all(found) else None
+
+
+@dataclass(frozen=True)
+class BucketChange:
+    """One direction of one port gets another rate and another burst. How much may wait is the wire's own."""
+
+    port: str
+    direction: str
+    rate_Bps: int
+    burst_bytes: int
+
+
+def bucket_changes(argv: Sequence[str], stdin: str) -> list[BucketChange] | None:
+    """Those of a batch for `tc`; None for anything else."""
+    found = [BUCKET.fullmatch(line.strip()) for line in stdin.splitlines()]
+    if list(argv) != ["tc", "-batch", "-"] or not found or not all(found):
+        return None
+    return [_bucket_change(match) for match in found if match]
+
+
+def _bucket_change(match: re.Match[str]) -> BucketChange:
+    device = match["device"]
+    port, direction = device.removesuffix(FROM), "from" if device.endswith(FROM) else "to"
+    return BucketChange(port, direction, *(int(match[word]) for word in ("rate", "burst")))
+
+
+def buckets(shown: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The wire's rates as `tc -j -d -raw qdisc show` tells token buckets; without a rate there is none."""
+    return [
+        _told(port + suffix, state[direction])
+        for port, state in shown.items()
+        for direction, suffix in (("to", ""), ("from", FROM))
+        if state[direction]["rate_bps"]
+    ]
+
+
+def _told(device: str, stage: Mapping[str, int]) -> dict[str, Any]:
+    rate_Bps = stage["rate_bps"] // 8
+    raw = f"{int(stage['burst'] / rate_Bps / TICK_S):#x}"
+    options = {"rate": rate_Bps, "burst_raw": raw, "burst": stage["burst"], "limit": stage["limit"]}
+    return {"kind": "tbf", "dev": device, "root": True, "options": options}
 
 
 @dataclass

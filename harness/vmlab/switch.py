@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.errors import LabError
-from harness.vmlab.linux_words import Tables, cut_ports, link_changes
+from harness.vmlab.linux_words import (
+    BUCKETS_ASKED,
+    Tables,
+    bucket_changes,
+    buckets,
+    cut_ports,
+    link_changes,
+)
 from harness.vmlab.monitor import Monitor
 from harness.vmlab.shape import Shape, WirePort
 from harness.vmlab.uml.cables import Cables
@@ -16,14 +23,15 @@ from harness.vmlab.wire import WireControl
 
 USAGE = """\
 link PORT up|down|show                 plug a NIC's cable in or out (PORT: h1-eth2; h1-ssh0: us)
-wire set PORT from|to|both drop on|off | loss FRACTION | rate BITS_PER_SECOND | tcp on|off | udp on|off | above BYTES
+wire set PORT from|to|both drop on|off | loss FRACTION | rate BITS_PER_SECOND | burst BYTES |
+                               tcp on|off | udp on|off | above BYTES
 wire clear PORT                        end all of these
 wire show                              faults and counters of every port, JSON
 guest HOST pause|resume                stop a whole guest's processor
 clock                                  guests' CLOCK_MONOTONIC minus ours, JSON
 and, as faults use them: ip link set dev PORT up|down, ip -batch - of the same, ip -j [-d] link show [dev PORT],
 nft with tables of family bridge that drop what comes in from or goes out to ports (all, a share, one protocol, or
-what is longer), nft -j list tables
+what is longer), nft -j list tables, tc -j -d -raw qdisc show, tc -batch - that changes token buckets
 """
 PAUSE = {"pause": "stop", "resume": "cont"}
 
@@ -49,6 +57,8 @@ class Switch:
             return 1, "", "\n".join(filter(None, (error.message, error.hint))) + "\n"
 
     def _answer(self, argv: list[str], stdin: str) -> str:
+        if argv[:1] == ["tc"]:
+            return self._buckets(argv, stdin)
         if argv[:1] in (["ip"], ["nft"]):
             return self._as_linux(argv, stdin)
         match argv:
@@ -94,6 +104,20 @@ class Switch:
             fraction = self.tables.fraction(port, direction)
             self.wire.ask(f"set {port} {direction} drop {'on' if fraction == 1 else 'off'}")
             self.wire.ask(f"set {port} {direction} loss {fraction if fraction < 1 else 0:g}")
+        return ""
+
+    def _buckets(self, argv: list[str], stdin: str) -> str:
+        """Rates as a Linux switch's token buckets: told, or changed, all of a batch or none."""
+        if argv == BUCKETS_ASKED:
+            return json.dumps(buckets(self.wire.show())) + "\n"
+        if (changes := bucket_changes(argv, stdin)) is None:
+            raise ValueError(f"not understood: {shlex.join(argv)}")
+        for change in changes:
+            self._port(change.port)
+        for change in changes:
+            place = f"set {change.port} {change.direction}"
+            self.wire.ask(f"{place} burst {change.burst_bytes}")
+            self.wire.ask(f"{place} rate {change.rate_Bps * 8}")
         return ""
 
     def _port(self, name: str) -> WirePort:

@@ -38,6 +38,10 @@ std::optional<Impairment> changed(Impairment now, const std::string& property, c
     now.above = *above;
     return now;
   }
+  if (const auto burst = numberOf<uint32_t>(value); property == "burst" && burst && *burst > 0) {
+    now.burst = *burst;
+    return now;
+  }
   if (const auto loss = numberOf<double>(value); property == "loss" && loss && *loss <= 1) {
     now.loss = *loss;
     return now;
@@ -67,7 +71,8 @@ std::string stageJson(const Stage& stage) {
   const Counters& counters = stage.counters();
   std::ostringstream out;
   out << R"({"drop": )" << (impairment.drop ? "true" : "false") << R"(, "loss": )" << impairment.loss
-      << R"(, "rate_bps": )" << impairment.rateBps << R"(, "tcp": )" << (impairment.tcp ? "true" : "false")
+      << R"(, "rate_bps": )" << impairment.rateBps << R"(, "burst": )" << impairment.burst << R"(, "limit": )"
+      << stage.limitBytes() << R"(, "tcp": )" << (impairment.tcp ? "true" : "false")
       << R"(, "udp": )" << (impairment.udp ? "true" : "false") << R"(, "above": )" << impairment.above
       << R"(, "frames": )" << counters.frames << R"(, "bytes": )" << counters.bytes << R"(, "dropped": )"
       << counters.dropped << R"(, "overrun": )" << counters.overrun << "}";

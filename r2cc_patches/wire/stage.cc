@@ -6,9 +6,6 @@
 namespace r2cc::wire {
 namespace {
 
-// The largest frame must fit into the bucket, or it would wait for ever.
-constexpr double kBurstBytes = 128.0 * 1024;
-
 constexpr size_t kFrameHeader = 14;
 constexpr size_t kTypeAt = 12;
 constexpr int kIpv4 = 0x0800;
@@ -35,10 +32,13 @@ bool chosen(const Impairment& impairment, const Bytes& frame) {
 }  // namespace
 
 void Stage::impair(const Impairment& impairment, uint64_t nowNs) {
+  const bool other = impairment.rateBps != impairment_.rateBps || impairment.burst != impairment_.burst;
   impairment_ = impairment;
-  tokens_ = kBurstBytes;
-  refilledNs_ = nowNs;
-  readyAtNs_ = 0;
+  if (other) {  // another bucket begins full, as the kernel's does
+    tokens_ = impairment.burst;
+    refilledNs_ = nowNs;
+    readyAtNs_ = 0;
+  }
   if (!impairment.drop && !impairment.cut) return;
   counters_.dropped += queue_.size();  // what was on its way is lost, too
   queue_.clear();
@@ -65,7 +65,8 @@ Frame Stage::front(uint64_t nowNs) {
   const Frame& frame = queue_.front();
   if (impairment_.rateBps == 0) return frame;
   refill(nowNs);
-  const double missing = static_cast<double>(frame->size()) - tokens_;
+  const auto size = static_cast<uint32_t>(frame->size());
+  const double missing = std::min(size, impairment_.burst) - tokens_;  // a larger frame takes a full bucket
   if (missing <= 0) return frame;
   readyAtNs_ = nowNs + static_cast<uint64_t>(missing * 8e9 / static_cast<double>(impairment_.rateBps)) + 1;
   return nullptr;
@@ -83,7 +84,7 @@ void Stage::pop() {
 
 void Stage::refill(uint64_t nowNs) {
   const double seconds = static_cast<double>(nowNs - refilledNs_) / 1e9;
-  tokens_ = std::min(kBurstBytes, tokens_ + seconds * static_cast<double>(impairment_.rateBps) / 8);
+  tokens_ = std::min<double>(impairment_.burst, tokens_ + seconds * static_cast<double>(impairment_.rateBps) / 8);
   refilledNs_ = nowNs;
 }
 

@@ -17,6 +17,7 @@ struct Impairment {
   bool cut = false;      // so is it where the cable is out, which is no fault of the wire's
   double loss = 0;       // probability, each frame on its own
   uint64_t rateBps = 0;  // 0: as fast as it goes
+  uint32_t burst = 128 * 1024;  // bytes that may go at once at that rate
   bool tcp = false;      // every TCP packet is lost
   bool udp = false;      // every UDP packet is lost
   uint32_t above = 0;    // IP packets of more bytes are lost; 0: none
@@ -37,6 +38,7 @@ class Stage {
   void impair(const Impairment& impairment, uint64_t nowNs);
   const Impairment& impairment() const { return impairment_; }
   const Counters& counters() const { return counters_; }
+  uint64_t limitBytes() const { return limitBytes_; }
 
   // Takes a frame, or loses it. False only when it was lost for want of room.
   bool push(Frame frame);

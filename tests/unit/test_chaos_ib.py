@@ -84,12 +84,14 @@ def test_the_faults_are_shipped_with_their_arms() -> None:
     assert kinds == {
         "address_removed": ["address_removed"],
         "black_hole": ["black_hole"],
+        "half_rate": ["rate"],
         "healthy": [],
         "link_down_receiver": ["link_down"],
         "link_down_sender": ["link_down"],
         "one_nic_qp_error": ["qp_error"],
         "one_nic_verbs_error": ["verbs_error"],
         "process_killed": ["kill"],
+        "quarter_rate": ["rate"],
     }
     few = {"healthy": ["stock", "migrate", "balance"], "one_nic_qp_error": ["migrate", "balance"]}
     for name, each in found.items():
@@ -305,7 +307,7 @@ def test_the_soak_on_guests_draws_what_they_can_carry() -> None:
     kinds = {fault.kind for each in rounds for fault in each.faults}
     assert kinds == {kind for kind, weight in draw.weights(draw.VM_SHAPES[0]).items() if weight}
     assert "address_removed" in kinds
-    assert "rate" not in kinds
+    assert "rate" in kinds
     assert {each.workload.op for each in rounds} == {"allreduce", "stream", "alltoall"}
     assert {each.workload.net for each in rounds} == {"ib"}
     site = parse(f"vm:{GUESTS}")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import cast
 
 import pytest
 from vm_double import FakeMonitor, FakeWire
 
+from chaos.faults.fault import Fault
+from chaos.faults.kinds.rate import Rate
+from chaos.faults.registry import spec_of
+from chaos.faults.steps import Command, Step
+from harness.hosts import Result
+from harness.sites.vm import VmSite
 from harness.vmlab.linux_words import Tables
 from harness.vmlab.monitor import Monitor
 from harness.vmlab.shape import Shape
@@ -138,6 +145,7 @@ def test_the_wires_frames_are_packets_already(rig: Rig) -> None:
         ["ip", "addr", "show"],
         ["ip", "link", "set", "dev", "h9-eth0", "down"],
         ["tc", "-j", "qdisc", "show"],
+        ["tc", "qdisc", "del", "dev", "h0-eth0", "root"],
     ],
     ids=" ".join,
 )
@@ -151,3 +159,73 @@ def test_half_a_transaction_is_none() -> None:
     with pytest.raises(ValueError, match="flush"):
         tables.apply([*loss("a", "h0-eth0", "iifname", 50), ";", "flush", "ruleset"])
     assert tables.rules == {}
+
+
+class Stages(FakeWire):
+    """A wire that keeps what it is told of rates, as r2cc_wire does."""
+
+    def __init__(self, ports: list[str], rate_bps: int) -> None:
+        super().__init__()
+        self.state = {
+            port: {way: {"rate_bps": rate_bps, "burst": 131072, "limit": 262144} for way in WAYS} for port in ports
+        }
+
+    def ask(self, request: str) -> str:
+        _, port, way, name, value = request.split()
+        self.state[port][way][{"rate": "rate_bps"}.get(name, name)] = int(value)
+        return super().ask(request)
+
+    def show(self) -> dict[str, dict[str, dict[str, int]]]:
+        return self.state
+
+
+def slowed(rig: Rig, rate_bps: int) -> Fault:
+    """A rate fault of h1's eth1 that has asked the switch, and the guest, which has no bucket."""
+    rig.switch.wire = cast(WireControl, Stages(["h1-eth0", "h1-eth1"], rate_bps))
+    nic = next(nic for nic in VmSite("vm", rig.switch.shape).planned().nics if nic.switch_port == "h1-eth1")
+    words = {"id": "f", "kind": "rate", "host": "h1", "nic": "eth1", "at": {"iteration": 3}, "duration_s": 1.0}
+    fault = Rate(cast(Rate.Settings, spec_of({**words, "fraction": 0.25})), (nic,), "h1")
+    return fault.knowing(answers(rig, fault.facts()))
+
+
+def answers(rig: Rig, steps: list[Step]) -> list[Result]:
+    found = []
+    for step in steps:
+        assert isinstance(step, Command)
+        found.append(
+            Result(step.argv, 0, rig.ok(*step.argv, stdin=step.input) if step.on == "switch" else "[]", "", 0.0)
+        )
+    return found
+
+
+def test_a_slow_nic_is_slow_both_ways_and_goes_back_exactly(rig: Rig) -> None:
+    """The switch holds a guest's NIC to its rate in both directions; the guest itself has nothing to change."""
+    fault = slowed(rig, 20_000_000)
+    slow, other = (rig.switch.wire.show()[port] for port in ("h1-eth1", "h1-eth0"))
+    before = copy.deepcopy(slow)
+    assert fault.is_active(answers(rig, fault.probe())) is False
+    answers(rig, fault.inject())
+    assert [slow[way]["rate_bps"] for way in WAYS] == [5_000_000, 5_000_000]
+    assert other == before
+    assert fault.is_active(answers(rig, fault.probe())) is True
+    rig.ok("tc", "-batch", "-", stdin="qdisc change dev h1-eth1 root tbf rate 2500000bps burst 131072b limit 262144b\n")
+    assert fault.is_active(answers(rig, fault.probe())) is None, "one direction is as it was"
+    answers(rig, fault.revert())
+    assert fault.is_active(answers(rig, fault.probe())) is False
+    assert slow == before
+
+
+def test_a_nic_without_a_rate_cannot_be_slower(rig: Rig) -> None:
+    with pytest.raises(ValueError, match="switch h1-eth1 has no token bucket to change: its topology gives no rate"):
+        slowed(rig, 0)
+
+
+def test_a_batch_of_buckets_is_taken_whole_or_not_at_all(rig: Rig) -> None:
+    line = "qdisc change dev {} root tbf rate 100bps burst 9000b limit 1b\n"
+    assert "no port h9-eth1" in rig.refused(
+        "tc", "-batch", "-", stdin=line.format("h1-eth1") + line.format("h9-eth1-from")
+    )
+    assert "not understood" in rig.refused(
+        "tc", "-batch", "-", stdin=line.format("h1-eth1") + "qdisc del dev h1-eth1 root\n"
+    )
+    assert rig.wire.asked == []

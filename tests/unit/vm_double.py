@@ -40,6 +40,10 @@ class FakeWire:
         self.asked.append(request)
         return "{}" if request == "show" else "ok"
 
+    def show(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Rates of ports, in either direction."""
+        return {}
+
 
 @dataclass
 class FakeMonitor:

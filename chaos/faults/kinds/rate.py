@@ -20,6 +20,9 @@ from chaos.faults.steps import SWITCH, Answer, Command, Step
 
 End = tuple[str, str]
 """Where a token bucket is: host (or the switch) and device."""
+FROM = "-from"
+"""A switch that also holds back what comes from a port has a device of the port's name and this for it. The vm lab's
+does; the NICs of its guests have no buckets."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +63,26 @@ class Rate(Fault):
 
     def as_example(self) -> Self:
         """1 Gbit/s, as the lab makes it."""
-        return replace(self, before=tuple((end, Bucket(125_000_000, 16384, 250_000)) for end in self.ends))
+        return replace(self, before=tuple((end, Bucket(125_000_000, 16384, 250_000)) for end in self._places))
 
     @property
     def ends(self) -> list[End]:
+        """Where they are; all places where one may be, as long as nobody was asked."""
+        return [end for end, _ in self.before] or self._places
+
+    @property
+    def _places(self) -> list[End]:
         return [end for nic in self.nics for end in ((SWITCH, nic.switch_port), (nic.host, nic.name))]
 
     def facts(self) -> list[Step]:
         return self.probe()
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
-        return replace(self, before=tuple((end, _bucket(answers, self, end)) for end in self.ends))
+        ends: list[End] = []
+        for nic in self.nics:
+            ahead = (SWITCH, nic.switch_port + FROM)
+            ends += [(SWITCH, nic.switch_port), ahead if _root(answers, self, ahead) else (nic.host, nic.name)]
+        return replace(self, before=tuple((end, _bucket(answers, self, end)) for end in ends))
 
     def inject(self) -> list[Step]:
         fraction = self.spec.fraction
@@ -101,14 +113,21 @@ class Rate(Fault):
         return True if all(slow) else False if all(back) else None
 
 
-def _bucket(answers: Sequence[Answer], fault: Rate, end: End) -> Bucket:
-    """One end's bucket out of what `tc` says on all hosts."""
+def _root(answers: Sequence[Answer], fault: Rate, end: End) -> Bucket | None:
+    """One end's bucket out of what `tc` says on all hosts; None: it has none."""
     hosts = list(dict.fromkeys(host for host, _ in fault.ends))
     answer = answers[hosts.index(end[0])]
     for qdisc in json_list(answer.stdout) if answer.exit_code == 0 else []:
         if qdisc.get("dev") == end[1] and qdisc.get("root") and qdisc.get("kind") == "tbf":
             return bucket_of(qdisc["options"])
-    raise ValueError(f"{end[0]} {end[1]} has no token bucket to change: its topology gives no rate")
+    return None
+
+
+def _bucket(answers: Sequence[Answer], fault: Rate, end: End) -> Bucket:
+    found = _root(answers, fault, end)
+    if found is None:
+        raise ValueError(f"{end[0]} {end[1]} has no token bucket to change: its topology gives no rate")
+    return found
 
 
 @dataclass(frozen=True)
