@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from harness.vmlab.shape import Shape
 
 
+BURST_S = 0.004
+"""What a NIC may send at once after a rest: as much as its rate in this time, so that the wire may come late."""
+LEAST_BURST_BYTES = 18_000
+"""Two frames of 9,000 bytes."""
+
+
 class VmSite(Site):
     """`vm` or `uml`, or `vm:HOSTSxNICS`. The guests' NICs are held to the rates of a topology, if there is one."""
 
@@ -64,4 +70,6 @@ def hold_rates(switch: Host, nics: Sequence[Nic], topology: Topology) -> None:
     """Holds the guests' NICs to a topology's rates: one that emulation can keep up with leaves it time to react."""
     for nic in nics:
         rate_bps = round(topology.rate_of(nic.host, nic.name) * 1e9)
-        switch.run(["wire", "set", nic.switch_port, "both", "rate", str(rate_bps)])
+        burst = max(LEAST_BURST_BYTES, round(rate_bps / 8 * BURST_S))
+        for word, value in (("burst", burst), ("rate", rate_bps)):
+            switch.run(["wire", "set", nic.switch_port, "both", word, str(value)])
