@@ -72,10 +72,10 @@ std::string stageJson(const Stage& stage) {
   std::ostringstream out;
   out << R"({"drop": )" << (impairment.drop ? "true" : "false") << R"(, "loss": )" << impairment.loss
       << R"(, "rate_bps": )" << impairment.rateBps << R"(, "burst": )" << impairment.burst << R"(, "limit": )"
-      << stage.limitBytes() << R"(, "tcp": )" << (impairment.tcp ? "true" : "false")
-      << R"(, "udp": )" << (impairment.udp ? "true" : "false") << R"(, "above": )" << impairment.above
-      << R"(, "frames": )" << counters.frames << R"(, "bytes": )" << counters.bytes << R"(, "dropped": )"
-      << counters.dropped << R"(, "overrun": )" << counters.overrun << "}";
+      << stage.limitBytes() << R"(, "tcp": )" << (impairment.tcp ? "true" : "false") << R"(, "udp": )"
+      << (impairment.udp ? "true" : "false") << R"(, "above": )" << impairment.above << R"(, "frames": )"
+      << counters.frames << R"(, "bytes": )" << counters.bytes << R"(, "dropped": )" << counters.dropped
+      << R"(, "overrun": )" << counters.overrun << "}";
   return out.str();
 }
 

@@ -13,14 +13,14 @@ using Bytes = std::vector<uint8_t>;
 using Frame = std::shared_ptr<const Bytes>;  // shared: a broadcast waits in several queues
 
 struct Impairment {
-  bool drop = false;     // black hole: everything is lost, silently
-  bool cut = false;      // so is it where the cable is out, which is no fault of the wire's
-  double loss = 0;       // probability, each frame on its own
-  uint64_t rateBps = 0;  // 0: as fast as it goes
+  bool drop = false;            // black hole: everything is lost, silently
+  bool cut = false;             // so is it where the cable is out, which is no fault of the wire's
+  double loss = 0;              // probability, each frame on its own
+  uint64_t rateBps = 0;         // 0: as fast as it goes
   uint32_t burst = 128 * 1024;  // bytes that may go at once at that rate
-  bool tcp = false;      // every TCP packet is lost
-  bool udp = false;      // every UDP packet is lost
-  uint32_t above = 0;    // IP packets of more bytes are lost; 0: none
+  bool tcp = false;             // every TCP packet is lost
+  bool udp = false;             // every UDP packet is lost
+  uint32_t above = 0;           // IP packets of more bytes are lost; 0: none
 };
 
 struct Counters {

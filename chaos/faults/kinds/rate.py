@@ -12,7 +12,7 @@ from pydantic import Field
 from chaos.faults.fault import Fault, agreed, json_list
 from chaos.faults.kinds.adapter import HostRatePort, HostRateVf
 from chaos.faults.kinds.queues import Place, Queues, qdiscs_of
-from chaos.faults.parts.bucket import Bucket, bucket_at, slowed
+from chaos.faults.parts.bucket import LARGEST_PACKET_BYTES, Bucket, bucket_at, slowed
 from chaos.faults.parts.keep import Kept, parse
 from chaos.faults.parts.qdisc import OURS, Root, bucket_of, has_ours, root_of
 from chaos.faults.spec import FaultSpec
@@ -23,6 +23,8 @@ End = tuple[str, str]
 FROM = "-from"
 """A switch that also holds back what comes from a port has a device of the port's name and this for it. The vm lab's
 does; the NICs of its guests have no buckets."""
+FRAME_BYTES = 1500
+"""What such a switch lets through at least at once: frames, of which a larger one takes a full bucket."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,16 @@ class Rate(Fault):
         return replace(self, before=tuple((end, _bucket(answers, self, end)) for end in ends))
 
     def inject(self) -> list[Step]:
-        fraction = self.spec.fraction
-        known = {end: slowed(bucket, fraction).words() for end, bucket in self.before}
-        return self._change(known, f"tbf rate {fraction:g}*RECORDED")
+        known = {end: bucket.words() for end, bucket in self._slow().items()}
+        return self._change(known, f"tbf rate {self.spec.fraction:g}*RECORDED")
 
     def revert(self) -> list[Step]:
         return self._change({end: bucket.words() for end, bucket in self.before}, "tbf rate RECORDED")
+
+    def _slow(self) -> dict[End, Bucket]:
+        frames = any(device.endswith(FROM) for _, device in self.ends)
+        largest = FRAME_BYTES if frames else LARGEST_PACKET_BYTES
+        return {end: slowed(bucket, self.spec.fraction, largest) for end, bucket in self.before}
 
     def _change(self, words: dict[End, str], unknown: str) -> list[Step]:
         """One process a host: all of its NICs change together. `unknown` is for a dry run, which asks nobody."""
@@ -106,10 +112,10 @@ class Rate(Fault):
 
     def is_active(self, answers: Sequence[Answer]) -> bool | None:
         """At the slow rate everywhere, or everywhere as it was."""
-        known = dict(self.before)
+        known, slowly = dict(self.before), self._slow()
         now = {end: _bucket(answers, self, end) for end in self.ends}
         back = [now[end].same_as(known[end]) for end in self.ends]
-        slow = [now[end].same_as(slowed(known[end], self.spec.fraction)) for end in self.ends]
+        slow = [now[end].same_as(slowly[end]) for end in self.ends]
         return True if all(slow) else False if all(back) else None
 
 

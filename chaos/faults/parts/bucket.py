@@ -45,10 +45,10 @@ def ticks(size_bytes: int, rate_Bps: int) -> int:
     return int(size_bytes / rate_Bps / TICK_S)
 
 
-def slowed(bucket: Bucket, fraction: float) -> Bucket:
+def slowed(bucket: Bucket, fraction: float, largest_bytes: int = LARGEST_PACKET_BYTES) -> Bucket:
     """The same queue at a part of the rate, and a bucket that holds as long a burst, but at least what may wait."""
     rate = max(1, round(bucket.rate_Bps * fraction))
-    burst = max(min(LARGEST_PACKET_BYTES, bucket.burst_bytes), round(bucket.burst_bytes * fraction))
+    burst = max(min(largest_bytes, bucket.burst_bytes), round(bucket.burst_bytes * fraction))
     return Bucket(rate, ticks(burst, rate), bucket.limit_bytes)
 
 

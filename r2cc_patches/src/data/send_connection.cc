@@ -205,10 +205,11 @@ void SendConnection::driveReplays() {
 
 ncclResult_t SendConnection::give(Lane& lane, Request& r) {
   if (r.surety == Surety::Slot && !r.held() && processEnds()) return ncclSuccess;
-  if (lane.posted.empty() && clocked(lane)) lane.busySince = nowNs();
+  const int64_t begins = lane.posted.empty() && clocked(lane) ? nowNs() : 0;
   const ncclResult_t result =
       lane.inner.net->isend(lane.comm, r.data, r.size, r.tag, handleOn(lane, r.mr), r.profiler, &r.inner);
   if (r.inner == nullptr) refusals_++;
+  if (r.inner != nullptr && begins != 0) lane.clock.begin(begins);
   return result;
 }
 
@@ -240,7 +241,7 @@ bool SendConnection::progressLane(Lane& lane) {
     r.inner = nullptr;
     r.on(RequestEvent::Finish);
     r.mark = lane.count(r.size);
-    if (clocked(lane)) lane.carried(r.size, nowNs());
+    if (clocked(lane)) lane.clock.carried(r.size, nowNs(), !lane.posted.empty());
   }
   return moved;
 }
@@ -379,8 +380,9 @@ void SendConnection::sample(Capacities& capacities) {
     const bool asked = ask != nullptr && ask(lane->comm, &now);
     if (!asked && !clocked(*lane)) continue;
     if (!asked) {
-      now.bytes = lane->bytes.load(std::memory_order_relaxed);
-      now.busyNs = lane->busyNs.load(std::memory_order_relaxed);
+      now = lane->clock.sample(nowNs());
+      now.bytes = std::max(now.bytes, lane->sampled.bytes);  // a message may take longer than the last one did
+      now.busyNs = std::max(now.busyNs, lane->sampled.busyNs);
     }
     capacities.add(*lane->path, now.bytes - lane->sampled.bytes, now.busyNs - lane->sampled.busyNs);
     lane->sampled = now;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "inner/inner_net.h"
+#include "lanes/lane_clock.h"
 #include "paths/path.h"
 #include "wire/wire.h"
 
@@ -83,19 +84,10 @@ struct alignas(64) Lane {
   void* comm = nullptr;
   void* listenComm = nullptr;  // receiver, until accepted
   InnerHandle handle{};
-  // What it has carried, by the sender's own clock; the engine reads them.
-  std::atomic<uint64_t> bytes{0};
-  std::atomic<int64_t> busyNs{0};
+  LaneClock clock;                 // what it has carried, by the sender's own clock
   std::atomic<uint64_t> moved{0};  // bytes of messages that are over with the transport; the owner alone writes it
-  int64_t busySince = 0;           // the owner's: when the oldest message under way could begin
   LaneSample sampled{};            // the engine's: what was seen at its last look
 
-  /// The oldest message under way is over. By the owner, who alone writes these.
-  void carried(size_t size, int64_t now) {
-    busyNs.store(busyNs.load(std::memory_order_relaxed) + now - busySince, std::memory_order_relaxed);
-    bytes.store(bytes.load(std::memory_order_relaxed) + size, std::memory_order_relaxed);
-    busySince = now;
-  }
   /// A message is over with the transport; returns all bytes so far. By the owner.
   uint64_t count(size_t size) {
     const uint64_t now = moved.load(std::memory_order_relaxed) + size;
