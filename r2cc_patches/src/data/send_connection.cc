@@ -384,7 +384,7 @@ void SendConnection::sample(Capacities& capacities) {
       now.bytes = std::max(now.bytes, lane->sampled.bytes);  // a message may take longer than the last one did
       now.busyNs = std::max(now.busyNs, lane->sampled.busyNs);
     }
-    capacities.add(*lane->path, now.bytes - lane->sampled.bytes, now.busyNs - lane->sampled.busyNs);
+    capacities.add(*lane->path, now.bytes - lane->sampled.bytes, now.busyNs - lane->sampled.busyNs, !asked);
     lane->sampled = now;
   }
 }

@@ -2,6 +2,7 @@
 // own: the first that is sure tells the others, so that all that share the NIC move within milliseconds.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -18,6 +19,9 @@ class Rates {
   void tick(Peer& peer, int64_t now) {
     if (!peer.weConnect || !compares() || !peer.capacities.due(now)) return;
     for (const auto& [id, connection] : peer.sends) connection->sample(peer.capacities);
+    for (const auto& path : peer.paths()) {
+      if (path->capacity < 1.0) peer.capacities.doubt(*path, !weakOtherWay(path->local));
+    }
     for (const Path* path : peer.capacities.close(peer.paths(), now)) {
       onCapacity(peer, *path);
       if (path->capacity >= 1.0) continue;
@@ -40,6 +44,15 @@ class Rates {
 
  private:
   bool compares() const { return compares_ && report_.comparable(); }
+  /// Whether somebody who sends to this NIC of ours says that it is slow.
+  bool weakOtherWay(size_t nic) const {
+    return std::any_of(shared_.peers.begin(), shared_.peers.end(), [nic](const auto& entry) {
+      const auto& paths = entry.second->paths();
+      return !entry.second->weConnect && std::any_of(paths.begin(), paths.end(), [nic](const auto& path) {
+        return path->data && path->local == nic && path->capacity < 1.0;
+      });
+    });
+  }
   void onCapacity(Peer& peer, const Path& path) {
     peer.plansVersion++;
     report_.changed();

@@ -35,6 +35,7 @@ constexpr int kEasyToTrust = 20;                 // windows in a row in which no
 constexpr int kSilentIsEasy = 2;                 // those in which it was not even busy count more
 constexpr int64_t kRaiseHoldsNs = msToNs(2000);  // what was given more and is slow again sooner waits for the next time
 constexpr int64_t kRaisePauseNs = msToNs(500), kMostRaisePauseNs = msToNs(16'000);
+constexpr int64_t kDoubtNs = msToNs(500), kMostDoubtNs = msToNs(64'000);  // twice as long after each try
 constexpr double kBeyond = 1.2;             // what seems so much more than it did at a wrong try waits for no pause
 constexpr double kStep = 0.15;              // a known weakness is only corrected by this much or more, relatively
 constexpr double kWeakest = 0.02;           // below it a path is not worth a message
@@ -53,8 +54,10 @@ T secondOfMany(std::vector<T> values) {
 
 }  // namespace
 
-void Capacities::add(const Path& path, uint64_t bytes, int64_t busyNs) {
-  Sample& window = accounts_[&path].window;
+void Capacities::add(const Path& path, uint64_t bytes, int64_t busyNs, bool clocked) {
+  Account& account = accounts_[&path];
+  Sample& window = account.window;
+  account.clocked = clocked;
   window.bytes += bytes;
   window.busyNs = std::max(window.busyNs, busyNs);
   lanes_++;
@@ -188,7 +191,10 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
 }
 
 bool Capacities::trust(Path& path, Account& account, double reference, int64_t now) {
-  if (path.capacity >= 1.0 || account.easy < kEasyToTrust || now < account.raiseFrom) return false;
+  if (path.capacity >= 1.0 || now < account.raiseFrom) return false;
+  const bool doubted = account.clocked && account.doubted && now - account.weakNs >= account.doubtNs;
+  if (account.easy < kEasyToTrust && !doubted) return false;
+  if (doubted) account.weakNs = now, account.doubtNs = std::min(2 * account.doubtNs, kMostDoubtNs);
   return raise(path, account, 2 * path.capacity, median(account) / reference, now);
 }
 
@@ -255,6 +261,8 @@ bool Capacities::settle(Path& path, Account& account, double reference, int64_t 
     if (wrong) account.pauseNs = std::clamp(2 * account.pauseNs, kRaisePauseNs, kMostRaisePauseNs);
     if (wrong) account.raiseFrom = now + account.pauseNs, account.refuted = std::max(account.refuted, account.seemed);
     account.raisedNs = 0;  // one try, one pause, however far it falls
+    if (now - account.weakNs > kProvenNs + account.doubtNs) account.doubtNs = kDoubtNs;  // that was long ago
+    if (account.doubtNs == kDoubtNs) account.weakNs = now;
   }
   path.capacity = found;
   account.slow = account.better = 0;
@@ -274,12 +282,18 @@ bool Capacities::agree(Path& path, int64_t now) {
   return siblings > 0 && now - it->second.lastNs < kStaleNs && settle(path, it->second, siblings, now);
 }
 
+void Capacities::doubt(const Path& path, bool doubted) {
+  if (const auto it = accounts_.find(&path); it != accounts_.end()) it->second.doubted = doubted;
+}
+
 void Capacities::hope(const Path& path, int64_t now) {
   const auto it = accounts_.find(&path);
   if (it == accounts_.end()) return;
   it->second.pauseNs = 0;
   it->second.refuted = 0;
   it->second.raiseFrom = std::min(it->second.raiseFrom, now);
+  it->second.doubtNs = kDoubtNs;
+  it->second.weakNs = std::min(it->second.weakNs, now - kDoubtNs);
 }
 
 }  // namespace r2cc

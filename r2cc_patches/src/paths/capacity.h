@@ -17,8 +17,8 @@ constexpr int64_t kWindowNs = msToNs(22);
 
 class Capacities {
  public:
-  /// Traffic of one lane since the last call for it.
-  void add(const Path& path, uint64_t bytes, int64_t busyNs);
+  /// Traffic of one lane since the last call for it. `clocked`: by its messages' completions, not by the kernel.
+  void add(const Path& path, uint64_t bytes, int64_t busyNs, bool clocked = false);
   /// True when a window is over and its traffic is to be added now.
   bool due(int64_t now) const { return now - last_ >= windowNs_; }
   /// Closes the window and judges. Returns the paths whose `capacity` changed by enough to act on.
@@ -26,6 +26,9 @@ class Capacities {
   /// Somebody else found a NIC of this path slow: less of our own evidence is enough for a while. True when there is
   /// enough already, and `capacity` changed.
   bool agree(Path& path, int64_t now);
+  /// Whether what is sent to this NIC says that it is whole. (Acknowledgements may wait behind what the other end
+  /// sends: two ends that spare different NICs would find each other right for ever.)
+  void doubt(const Path& path, bool doubted);
   /// Somebody else found it whole again: earlier tries that were wrong no longer delay the next one.
   void hope(const Path& path, int64_t now);
   /// Enough traffic was seen on it to say that it is whole.
@@ -63,6 +66,9 @@ class Capacities {
     int64_t pauseNs = 0, raiseFrom = 0;  // after that was wrong
     double seemed = 0;                   // the most, beside its siblings, since it was last given more
     double refuted = 0;                  // the most that it seemed to carry when that was wrong
+    bool clocked = false, doubted = false;
+    int64_t weakNs = INT64_MIN / 2;  // when it was last called weak, or tried
+    int64_t doubtNs = 0;             // and how long that is believed
   };
   bool note(int64_t window, int64_t now);
   static void pool(Account& account, int64_t now);
@@ -83,7 +89,7 @@ class Capacities {
   bool settle(Path& path, Account& account, double reference, int64_t now);
   static bool raise(Path& path, Account& account, double to, double seems, int64_t now);
   /// A weak path that nobody waits for with the little it is given may be well again: it is given more. (Each message's
-  /// acknowledgement takes its time: one with little to do may seem slow.)
+  /// acknowledgement takes its time: one with little to do may seem slow.) So is one that is doubted, now and then.
   static bool trust(Path& path, Account& account, double reference, int64_t now);
   std::map<const Path*, Account> accounts_;
   int64_t last_ = 0;
