@@ -6,35 +6,9 @@
 #include "check.h"
 #include "paths/balance.h"
 #include "paths/capacity.h"
+#include "paths/feed.h"
 
 using namespace r2cc;
-
-namespace {
-
-struct Feed {
-  std::vector<std::unique_ptr<Path>> paths;
-  Capacities capacities;
-  int64_t now = msToNs(1000);
-  explicit Feed(int count) {
-    for (int i = 0; i < count; i++) {
-      paths.push_back(std::make_unique<Path>(static_cast<uint8_t>(i), static_cast<uint8_t>(i), PathUse::Data));
-    }
-    (void)capacities.close(paths, now);
-  }
-  bool clocked = false;
-  /// One window in which every path was busy for `busy` of it at `rate` bytes a ns; the last one for `last`.
-  size_t window(const std::vector<double>& rates, double busy = 0.9, double last = -1) {
-    now += kWindowNs;
-    for (size_t i = 0; i < rates.size(); i++) {
-      const double part = last >= 0 && i + 1 == rates.size() ? last : busy;
-      const auto ns = static_cast<int64_t>(part * static_cast<double>(kWindowNs));
-      capacities.add(*paths[i], static_cast<uint64_t>(rates[i] * static_cast<double>(ns)), ns, clocked);
-    }
-    return capacities.close(paths, now).size();
-  }
-};
-
-}  // namespace
 
 TEST(net_capacity_finds_a_slow_nic) {
   Feed feed(4);
@@ -388,42 +362,6 @@ TEST(net_capacity_a_known_weakness_that_grows_is_known_soon) {
   int windows = 0;
   while (feed.paths[1]->capacity > 0.45 && windows++ < 200) (void)feed.window({0.125, 0.03125, 0.125, 0.125}, 1.0);
   CHECK(windows * kWindowNs < msToNs(150));
-}
-
-TEST(net_capacity_one_that_is_whole_the_other_way_is_tried_ever_more_rarely) {
-  const auto tries = [](bool clocked, bool doubted, int windows) {
-    Feed feed(2);
-    feed.clocked = clocked;
-    int raised = 0;
-    double before = 1;
-    for (int i = 0; i < windows; i++) {
-      feed.capacities.doubt(*feed.paths[1], doubted);
-      (void)feed.window({0.125, 0.05}, 1.0);  // as two ends that spare different NICs see them
-      raised += feed.paths[1]->capacity > 1.5 * before ? 1 : 0;
-      before = feed.paths[1]->capacity;
-    }
-    CHECK(feed.paths[0]->capacity == 1.0);
-    return raised;
-  };
-  constexpr int kSecond = 46;  // windows
-  CHECK_EQ(tries(true, true, kSecond), 1);
-  CHECK_EQ(tries(true, true, 20 * kSecond), 5);
-  CHECK(tries(true, true, 600 * kSecond) <= 15);
-  CHECK_EQ(tries(true, false, 20 * kSecond), 0);
-  CHECK_EQ(tries(false, true, 20 * kSecond), 0);  // the kernel's own count does not wait for what is sent back
-}
-
-TEST(net_capacity_one_that_is_tried_and_well_is_whole_soon) {
-  Feed feed(2);
-  feed.clocked = true;
-  for (int i = 0; i < 20; i++) (void)feed.window({0.125, 0.05}, 1.0);
-  CHECK(feed.paths[1]->capacity < 0.5);
-  for (int i = 0; i < 40 && feed.paths[1]->capacity < 1; i++) {
-    feed.capacities.doubt(*feed.paths[1], true);
-    // Nothing is broken any more: what is given more carries more.
-    (void)feed.window({0.125, feed.paths[1]->capacity < 0.5 ? 0.05 : 0.125}, 1.0);
-  }
-  CHECK(feed.paths[1]->capacity == 1.0);
 }
 
 TEST(net_capacity_needs_traffic) {
