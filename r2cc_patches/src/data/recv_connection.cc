@@ -19,7 +19,7 @@ constexpr int64_t kAcceptLimitNs = msToNs(15000);  // a lane the sender no longe
 RecvConnection::RecvConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, const Path* home)
     : Connection(services, peer, id, ctx, /*sends=*/false, NCCL_NET_MAX_REQUESTS) {
   home_ = home;
-  for (Request& flush : flushRequests_) flush.connection = this, flush.isFlush = true;
+  for (OwnFlush& flush : flushRequests_) flush.connection = this, flush.isFlush = true;
 }
 
 RecvConnection::~RecvConnection() { uncount(); }
@@ -51,7 +51,8 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   // A sender that closed left the lanes that a flush is on.
-  if (request.isFlush) return state() == ConnectionState::Failed ? overNow() : testFlush(request, done);
+  if (request.isFlush)
+    return state() == ConnectionState::Failed ? overNow() : testFlush(static_cast<OwnFlush&>(request), done);
   bool here = complete(request);
   if (!here && over()) return overNow();
   if (!over() && (!here || request.cut() || request.size >= kTurnBytes)) {

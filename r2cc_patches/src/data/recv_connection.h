@@ -72,7 +72,17 @@ class RecvConnection final : public Connection {
   Outcome takeAll(Lane& lane, Request& request);
   Outcome flush(Lane& lane, Request& request);
   bool needsFlush(const Request& request) const;
-  ncclResult_t testFlush(Request& request, int* done);
+  /// A flush that NCCL asked for: of each part that no flush of ours has made visible, one after the other.
+  struct OwnFlush : Request {
+    struct Written {
+      uint32_t lane;
+      void* data;
+      size_t size;
+    };
+    std::vector<Written> left;
+  };
+  Outcome flushNext(OwnFlush& flush);
+  ncclResult_t testFlush(OwnFlush& request, int* done);
   ncclResult_t flushLost() const;
   void finished(Request& request);
   void ackIfDue();
@@ -103,8 +113,8 @@ class RecvConnection final : public Connection {
   int64_t lastAnswer_ = 0;
   bool flushes_ = false;                 // this NCCL wants GPU memory flushed: we do it before a message counts
   bool told_ = false, unasked_ = false;  // of a message with bytes; of another one, with no flush between: see flushes_
-  Request flushRequests_[4];             // for NCCL's own flushes
-  Fenced lastFenced_{};                  // repeated as it was: the sender replays from this very count
+  OwnFlush flushRequests_[4];
+  Fenced lastFenced_{};  // repeated as it was: the sender replays from this very count
   Switched lastSwitched_{};
   std::optional<Freeze> freeze_;  // not yet answered: its lanes are being fenced
   std::optional<Bye> farewell_;   // so are all

@@ -82,10 +82,9 @@ RecvConnection::Outcome RecvConnection::flush(Lane& lane, Request& r) {
     void* handle = handleOn(lane, r.mr);
     int size = static_cast<int>(r.size);
     if (net.iflush(lane.comm, 1, &r.data, &size, &handle, &r.flush) != ncclSuccess) return Outcome::Broken;
-    if (r.flush == nullptr) return Outcome::Complete;
   }
-  int done = 0;
-  if (net.test(r.flush, &done, nullptr) != ncclSuccess) return Outcome::Broken;
+  int done = r.flush == nullptr ? 1 : 0;  // a transport may have nothing to flush
+  if (r.flush != nullptr && net.test(r.flush, &done, nullptr) != ncclSuccess) return Outcome::Broken;
   if (!done) return Outcome::Waits;
   r.flush = nullptr;
   r.surety = Surety::Flush;
@@ -93,37 +92,65 @@ RecvConnection::Outcome RecvConnection::flush(Lane& lane, Request& r) {
 }
 
 /// NCCL asks for a flush where its GPU needs one. From the first time on, messages are flushed before they count, and
-/// there is nothing left to do here; until then it goes to the lane that wrote, if that still lives.
+/// there is nothing left to do here; until then it goes to the lanes that wrote, if these still live: NCCL may ask for
+/// the first time when messages in parts are here, each of another NIC.
 ncclResult_t RecvConnection::iflush(int n, void** data, int* sizes, void** mrs, void** request) {
   *request = nullptr;
   const Owned owned(owner_, Owned::Wait::Yes);
   if (state() == ConnectionState::Failed) return ncclRemoteError;  // closed by the sender, it has all it ever will
   if (n != 1) return ncclInvalidUsage;
   flushes_ = true;
-  for (uint64_t back = 1; back <= std::min<uint64_t>(posted_, NCCL_NET_MAX_REQUESTS); back++) {
+  for (uint64_t back = 1; back <= std::min<uint64_t>(posted_, requests_.size()); back++) {
     const Request& wrote = requests_[posted_ - back];
     if (wrote.parts == 0 || wrote.data != data[0] || !wrote.finished()) continue;
-    if (wrote.surety == Surety::Flush) return ncclSuccess;
-    const LanePtr lane = findLane(wrote.lane);
     const auto free =
         std::find_if(std::begin(flushRequests_), std::end(flushRequests_), [](const Request& r) { return !r.held(); });
-    if (lane == nullptr || lane->error || free == std::end(flushRequests_)) break;
-    void* handle = handleOn(*lane, mrs[0]);
-    if (lane->inner.net->iflush(lane->comm, 1, data, sizes, &handle, &free->flush) != ncclSuccess) break;
-    if (free->flush == nullptr) return ncclSuccess;
+    if (free == std::end(flushRequests_)) break;
+    free->left.clear();
+    for (int index = wrote.parts - 1; index >= 0; index--) {
+      const Request& part = requests_.part(wrote, index);
+      const size_t size = wrote.cut() ? part.size : static_cast<size_t>(sizes[0]);
+      if (part.surety != Surety::Flush && (size > 0 || !wrote.cut()))
+        free->left.push_back({part.lane, part.data, size});
+    }
+    free->mr = mrs[0];
+    free->flush = nullptr;
+    const Outcome outcome = flushNext(*free);
+    if (outcome == Outcome::Broken) break;
+    if (outcome == Outcome::Complete) return ncclSuccess;
     free->on(RequestEvent::Give);
-    free->lane = lane->id;
     *request = &*free;
     return ncclSuccess;
   }
   return flushLost();
 }
 
-ncclResult_t RecvConnection::testFlush(Request& request, int* done) {
+/// Of what NCCL asked to be flushed: the next part that is not, on the lane that wrote it.
+RecvConnection::Outcome RecvConnection::flushNext(OwnFlush& flush) {
+  while (flush.flush == nullptr && !flush.left.empty()) {
+    OwnFlush::Written part = flush.left.back();
+    flush.left.pop_back();
+    const LanePtr lane = findLane(part.lane);
+    if (lane == nullptr || lane->error) return Outcome::Broken;
+    void* handle = handleOn(*lane, flush.mr);
+    int size = static_cast<int>(part.size);
+    const ncclResult_t result = lane->inner.net->iflush(lane->comm, 1, &part.data, &size, &handle, &flush.flush);
+    if (result != ncclSuccess) return Outcome::Broken;
+    flush.lane = part.lane;
+  }
+  return flush.flush == nullptr ? Outcome::Complete : Outcome::Waits;
+}
+
+ncclResult_t RecvConnection::testFlush(OwnFlush& request, int* done) {
   const LanePtr lane = findLane(request.lane);
-  const bool ok = lane != nullptr && lane->inner.net->test(request.flush, done, nullptr) == ncclSuccess;
-  if (!ok || *done) request.on(RequestEvent::Release);
-  return ok ? ncclSuccess : flushLost();
+  Outcome outcome = Outcome::Broken;
+  if (lane != nullptr && lane->inner.net->test(request.flush, done, nullptr) == ncclSuccess) {
+    outcome = Outcome::Waits;
+    if (*done) request.flush = nullptr, outcome = flushNext(request);
+  }
+  *done = outcome == Outcome::Complete ? 1 : 0;
+  if (outcome != Outcome::Waits) request.on(RequestEvent::Release);
+  return outcome == Outcome::Broken ? flushLost() : ncclSuccess;
 }
 
 ncclResult_t RecvConnection::flushLost() const {

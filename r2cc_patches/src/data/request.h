@@ -106,6 +106,7 @@ class Requests {
   }
   Request& operator[](uint64_t number) { return all_[number & (all_.size() - 1)]; }
   const Request& operator[](uint64_t number) const { return all_[number & (all_.size() - 1)]; }
+  size_t size() const { return all_.size(); }
   /// Of a message of NCCL's, by its first.
   Request& part(const Request& head, int index) { return (*this)[head.number + static_cast<uint64_t>(index)]; }
   const Request& part(const Request& head, int index) const {

@@ -171,6 +171,7 @@ class SendConnection final : public Connection {
   bool dataPasses(Path& path, int64_t stillNs, int64_t now);
   bool betterElsewhere(const Lane& lane, int64_t patience, int64_t now);
   int64_t patienceNs(int64_t now) const;
+  int64_t leastNs(const Lane& lane, size_t bytes) const;
   bool peerAnswers(int64_t now) const;
   int64_t laneLimitNs() const;
   void askPeer(const Lane& lane, int64_t now);

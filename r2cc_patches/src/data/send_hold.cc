@@ -9,7 +9,8 @@ namespace {
 constexpr int64_t kAnswersNs = msToNs(500);  // without an answer: it may be stopped
 constexpr int64_t kSayNs = msToNs(1000);     // of trying in vain
 constexpr int kPartOfHold = 4;               // and at most so much of the hold
-constexpr int64_t kSlackNs = msToNs(1000);   // the receiver tells of a fence of its own that hangs
+constexpr int kRefusedOften = 2;  // lanes that a peer lets nobody make, before there was any: none is just late
+constexpr int64_t kSlackNs = msToNs(1000);  // the receiver tells of a fence of its own that hangs
 constexpr int64_t kMsNs = msToNs(1);
 
 std::string ms(int64_t ns) { return std::to_string(ns / kMsNs) + " ms"; }
@@ -18,10 +19,11 @@ std::string ms(int64_t ns) { return std::to_string(ns / kMsNs) + " ms"; }
 /// A stopped process may be one for as long as stock would wait for it: only what passes while the peer answers counts.
 Hold::Spent SendConnection::spent(int64_t now) const {
   if (state() == ConnectionState::Holding) return Hold::Spent::NoPath;
+  const bool first = !everActive_ && state() == ConnectionState::Connecting && hold_.tries() >= kRefusedOften;
   const bool waits = state() == ConnectionState::Frozen || state() == ConnectionState::Exchanging;
-  if (!waits || !everActive_ || fencing()) return Hold::Spent::Elsewhere;
-  if (now - peer.lastPong > kAnswersNs) return Hold::Spent::Silence;
-  return state() == ConnectionState::Frozen ? Hold::Spent::NoLane : Hold::Spent::Exchange;
+  if (!first && (!waits || !everActive_ || fencing())) return Hold::Spent::Elsewhere;
+  if (now - (first ? peer.lastHeard : peer.lastPong) > kAnswersNs) return Hold::Spent::Silence;
+  return state() != ConnectionState::Exchanging ? Hold::Spent::NoLane : Hold::Spent::Exchange;
 }
 
 bool SendConnection::held() const { return hold_.noLaneNs() > std::min(kSayNs, services_.holdNs / kPartOfHold); }
@@ -61,8 +63,9 @@ void SendConnection::watchHold(int64_t now) {
 /// Once a peer: all its connections wait for the same.
 void SendConnection::sayHeld() {
   if (!hold_.say() || std::exchange(peer.saidHeld, true)) return;
+  const std::string before = lostBy_.empty() ? "" : "; lost before: " + lostBy_;
   services_.warn("R2CC: no lane can be made to peer " + peer.describe() + " although a path is up (" + refusedWhere() +
-                 "; lost before: " + lostBy_ + "): trying on for up to " + ms(services_.holdNs) +
+                 before + "): trying on for up to " + ms(services_.holdNs) +
                  " (R2CC_HOLD_MS). Are new connections let through?");
 }
 

@@ -17,6 +17,8 @@ constexpr int64_t kLossyGapNs = msToNs(90);    // at most, of a wait in which pa
 constexpr int64_t kGapHalfNs = msToNs(10000);  // which counts half as much after so long
 constexpr int kPatienceAnyway = 3;             // times the patience, without a byte
 constexpr int kMostPatience = 4;               // doublings, where verdict after verdict helps nothing
+constexpr int kMostVerdicts = 3;               // in a row on RDMA: then its NICs' own retries decide
+constexpr double kLeastOfNic = 1.0 / 64;       // of a NIC's rate, for one message
 constexpr int64_t kLookEveryNs = msToNs(2), kMostLookNs = msToNs(20);
 constexpr int64_t kAskEveryNs = msToNs(20);
 constexpr int64_t kAnsweredNs = msToNs(60), kSteadyPeerNs = msToNs(100);
@@ -111,12 +113,21 @@ bool SendConnection::waitEnds(uint64_t acked, int64_t now) {
   if (state() == ConnectionState::Active && hasOutstanding() && acked == waitAcked_) return false;
   const int64_t slowest = faded(slowestNs_, slowestAt_, now, kGapHalfNs);
   const int64_t gap = wait_.lossy ? std::min(wait_.ns, kLossyGapNs) : wait_.ns;
-  if (acked != waitAcked_ && verdicts_ == 0 && gap > slowest) slowestNs_ = gap, slowestAt_ = now;
+  // Of RDMA also after a verdict: where another lane took as long, the first was not to blame.
+  const bool fair = verdicts_ == 0 || !kept_.possible();
+  if (acked != waitAcked_ && fair && gap > slowest) slowestNs_ = gap, slowestAt_ = now;
   if (acked != waitAcked_) verdicts_ = 0;
   waitAcked_ = acked;
   wait_ = {};
   lastVerdictLook_ = now;
   return true;
+}
+
+/// How long one message may take on its NIC, which many share; 0: nobody knows. A registered buffer goes as one message
+/// of up to 1 GiB.
+int64_t SendConnection::leastNs(const Lane& lane, size_t bytes) const {
+  const double gbit = (*services_.local)[lane.path->local].rateGbit;
+  return gbit > 0 ? static_cast<int64_t>(static_cast<double>(bytes) * 8 / (gbit * kLeastOfNic)) : 0;
 }
 
 /// The lane of the oldest message, when it has stood still for too long.
@@ -129,12 +140,15 @@ LanePtr SendConnection::stuckLane(int64_t now) {
   LanePtr lane = oldest == nullptr ? nullptr : findLane(oldest->id);
   if (lane == nullptr || lane->state != LaneState::Up || lane->error) return nullptr;
   LaneSample s;
+  int64_t onTheWayNs = 0;
   const bool sampled = lane->inner.ops->sample != nullptr && lane->inner.ops->sample(lane->comm, &s);
   if (!sampled) {
     if (lane->inner.ops->needsAck) return nullptr;  // a transport that tells nothing
     const Owned owned(owner_, Owned::Wait::No);
     if (!owned) return nullptr;
+    if (acked >= posted_) return wait_ = {}, nullptr;  // all arrived; NCCL has not asked yet
     s.waits = !lane->posted.empty();
+    onTheWayNs = s.waits ? leastNs(*lane, requests_[lane->posted.front()].size) : 0;
   }
   if (!s.waits) return wait_ = {}, nullptr;
   if (wait_.lane != lane->id) {
@@ -145,13 +159,14 @@ LanePtr SendConnection::stuckLane(int64_t now) {
   wait_.stillNs = s.bytes == wait_.bytes ? wait_.stillNs + passed : 0;
   wait_.bytes = s.bytes;
   wait_.ns += passed;
-  const int64_t patience = patienceNs(now);
+  const int64_t patience = std::max(patienceNs(now), onTheWayNs);
   const bool lost = !sampled || s.resent - wait_.resent >= kResent;
   wait_.lossy = sampled && lost;
   if (!lost || wait_.ns < patience / 2) return nullptr;
   askPeer(*lane, now);
   const bool better = !sampled || betterElsewhere(*lane, patience, now);
   if (wait_.ns < patience || !peerAnswers(now) || !better) return nullptr;
+  if (!sampled && verdicts_ >= kMostVerdicts) return nullptr;
   verdicts_++;
   wait_ = {};
   return lane;

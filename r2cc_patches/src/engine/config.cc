@@ -16,6 +16,12 @@ int64_t number(const char* name, int64_t fallback) {
   return *end == '\0' && value >= 0 ? value : fallback;
 }
 
+/// A time in ms, at most a year: what is meant to last for ever would end at once as a number of ns.
+int64_t timeNs(const char* name, int64_t fallbackMs) {
+  constexpr int64_t kYearMs = int64_t{365} * 24 * 3600 * 1000;
+  return msToNs(std::min(number(name, fallbackMs), kYearMs));
+}
+
 std::string text(const char* name) {
   const char* value = getenv(name);
   return value == nullptr ? "" : value;
@@ -35,11 +41,11 @@ std::string folder(const char* name) {
 Config Config::fromEnvironment() {
   Config c;
   c.mode = static_cast<int>(number("R2CC_MODE", 1));
-  c.holdNs = msToNs(number("R2CC_HOLD_MS", 60000));
+  c.holdNs = timeNs("R2CC_HOLD_MS", 60000);
   c.eventFile = text("R2CC_EVENT_FILE");
   c.sideInterface = text("R2CC_SIDE_IFNAME");
   c.lastResort = text("R2CC_LAST_RESORT_IFNAME");
-  c.probationNs = msToNs(number("R2CC_PROBATION_MS", 100));
+  c.probationNs = timeNs("R2CC_PROBATION_MS", 100);
   c.damping = number("R2CC_DAMPING", 1) != 0;
   c.traceFile = text("R2CC_TRACE_FILE");
   c.traceBytes = static_cast<size_t>(std::clamp<int64_t>(number("R2CC_TRACE_MB", 4), 1, 1024)) << 20;

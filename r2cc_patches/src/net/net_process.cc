@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/file_limit.h"
 #include "base/world_rank.h"
 #include "inner/net_ib_ops.h"
 #include "net/assumed_down.h"
@@ -183,6 +184,7 @@ ncclResult_t NetProcess::init(ncclNet_t* net, void** ctx, uint64_t commId, ncclN
 ncclResult_t NetProcess::start(const LastResort::Init& init) {
   int devices = 0;  // of IB on a host of sockets: NCCL takes the next net
   if (inner_.net->devices(&devices) == ncclSuccess && devices == 0) return ncclSuccess;
+  raiseFileLimit();
   Config settings = Config::fromEnvironment();
   settings.build = r2ccBuildId;
   quiet_ = settings.quiet;

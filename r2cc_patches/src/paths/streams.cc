@@ -64,13 +64,26 @@ bool Streams::claim(const SideStreamPtr& stream, Peer& peer, bool rests) {
   stream->peer = &peer;
   peer.streamed = true;
   stream->rests = first && rests;
-  if (stream->rests) return true;
+  if (stream->rests) {
+    closeOlder(*stream);
+    return true;
+  }
   peer.streams = true;
   StreamSlot& slot = stream->acks ? stream->path->acks : stream->path->control;
   const SideStreamPtr old = slot.get();
   if (old != nullptr && first && (!old->ours || !old->up())) close(old);
   if (!slot.used()) slot.set(stream);
   return true;
+}
+
+/// The other end keeps one a path. An older one is gone there, and its FIN was lost: nothing else would ever end it.
+void Streams::closeOlder(const SideStream& newer) {
+  std::vector<SideStreamPtr> older;
+  for (const auto& [fd, s] : streams_) {
+    if (s.get() == &newer || !s->rests || s->ours || s->acks != newer.acks) continue;
+    if (s->peer == newer.peer && s->path == newer.path) older.push_back(s);
+  }
+  for (const SideStreamPtr& s : older) close(s);
 }
 
 void Streams::close(const SideStreamPtr& stream) {

@@ -40,6 +40,7 @@ class Streams {
   size_t resting() const;
 
  private:
+  void closeOlder(const SideStream& newer);
   bool adopt(const SideStreamPtr& stream);
   Epoll& waiter(const SideStream& stream) const { return stream.acks ? acks_ : control_; }
   Shared& shared_;

@@ -204,6 +204,8 @@ TEST(net_config_from_environment) {
   setenv("R2CC_EVENT_FILE", "/proc/self/fd/1", 1);
   setenv("R2CC_SIDE_IFNAME", "mgmt0", 1);
   const Config set = Config::fromEnvironment();
+  setenv("R2CC_HOLD_MS", "10000000000000", 1);  // meant to be for ever
+  CHECK_EQ(Config::fromEnvironment().holdNs, msToNs(int64_t{365} * 24 * 3600 * 1000));
   CHECK_EQ(set.mode, 0);
   CHECK_EQ(set.holdNs, msToNs(250));
   CHECK_EQ(set.eventFile, "/proc/self/fd/1");

@@ -159,7 +159,9 @@ ncclResult_t Fabric::post(Comm& comm, void* data, size_t size, int tag, Mr* mr, 
   if (comm.sends) {
     const int64_t now = nowNs();
     const int64_t readAt = now + (sometimes(3) ? someDelay(200000) : 0);
-    comm.wire->frames.push_back({&r, tag, readAt, readAt + someDelay(100000), false, {}});
+    const bool behind = messageNs_ > 0 && !comm.wire->frames.empty();
+    const int64_t begins = behind ? std::max(readAt, comm.wire->frames.back().arriveAt) : readAt;
+    comm.wire->frames.push_back({&r, tag, readAt, begins + messageNs_ + someDelay(100000), false, {}});
     wake_.notify_all();
   } else {
     comm.waiting.push_back(&r);

@@ -94,7 +94,7 @@ ncclResult_t Fabric::flush(Comm& comm, int n, void** data, int* sizes, void** mr
   *request = nullptr;
   if (comm.sends) note("iflush on a " + comm.name());
   if (comm.over() || comm.drained) note("iflush on a dead " + comm.name());
-  if (!play_.gpu) return ncclSuccess;  // nothing to flush, as with sockets
+  if (!play_.gpu || flushesNothing_) return ncclSuccess;  // nothing to flush, as with sockets
   for (int i = 0; i < n; i++) checkMemory(comm, data[i], static_cast<size_t>(sizes[i]), static_cast<Mr*>(mrs[i]));
   if (comm.error) return ncclRemoteError;
   Request& r = requests_.emplace_back(Request{&comm, nullptr, 0, 0, nullptr, true, comm.stored});

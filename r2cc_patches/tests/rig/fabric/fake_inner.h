@@ -135,7 +135,11 @@ class Fabric {
   /// No comm refuses a message for the moment any more, only what it has no room or no receive for.
   void takesAll() { takesAll_ = true; }
   /// GPUs see what NICs write, without a flush.
-  void needsNoFlush() { needsNoFlush_ = true; }
+  void needsNoFlush(bool none = true) { needsNoFlush_ = none; }
+  /// A flush is asked for, and the transport has nothing to do for it.
+  void flushesNothing() { flushesNothing_ = true; }
+  /// Of the wire, whatever a message's size; each waits for the one before.
+  void messagesTake(int64_t ns) { messageNs_ = ns; }
   /// Sends end this much later than their message arrives (direct transports only).
   void endSendsLate(int64_t delayNs);
   /// Flushes take this much longer.
@@ -247,7 +251,8 @@ class Fabric {
   std::condition_variable released_;
   std::map<Nic, double> parts_;
   std::atomic<bool> takesAll_{false};
-  std::atomic<bool> needsNoFlush_{false};
+  std::atomic<bool> needsNoFlush_{false}, flushesNothing_{false};
+  std::atomic<int64_t> messageNs_{0};
   std::atomic<int64_t> flushLateNs_{0};
   int64_t lateNs_ = 0;
   bool shortReads_ = false;

@@ -1,0 +1,84 @@
+// Messages that take long on a healthy RDMA lane, and a thread of NCCL's that asks late.
+#include <sys/resource.h>
+
+#include "base/file_limit.h"
+#include "check.h"
+#include "rig/rig.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+
+constexpr int64_t kLimitNs = msToNs(30000);
+constexpr uint64_t kBefore = 100;
+
+RigOptions rdma(int rails) {
+  RigOptions o;
+  o.needsAck = false;
+  o.anyOrder = o.drains = true;
+  o.rails = rails;
+  o.slots = 2;
+  return o;
+}
+
+/// Freezes while so many messages each take so long.
+size_t freezes(int rails, int ms, uint64_t messages) {
+  Rig rig(rdma(rails));
+  const Stream& s = rig.stream(0, 1, 0, kBefore + messages);
+  s.sender->limit = s.receiver->limit = kBefore;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == kBefore; }));
+  const size_t before = rig.decided(Type::Freeze);
+  rig.fabric.messagesTake(msToNs(ms));
+  s.sender->limit = s.receiver->limit = UINT64_MAX;
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  CHECK_EQ(s.receiver->wrong(), "");
+  return rig.decided(Type::Freeze) - before;
+}
+
+}  // namespace
+
+TEST(net_rdma_messages_of_a_tenth_of_a_second_are_waited_for) { CHECK_EQ(freezes(1, 100, 6), 0u); }
+
+// A registered buffer goes as one message of up to 1 GiB: one verdict too many teaches how long they take.
+TEST(net_rdma_messages_that_outlast_the_patience_are_learned_from) {
+  CHECK(freezes(4, 400, 8) <= 2);
+  CHECK(freezes(1, 400, 8) <= 2);
+}
+
+TEST(net_rdma_a_message_that_outlasts_every_patience_arrives) { CHECK(freezes(1, 4500, 2) <= 3); }
+
+TEST(net_rdma_a_sender_that_asks_late_loses_no_lane) {
+  Rig rig(rdma(4));
+  const Stream& s = rig.stream(0, 1, 0, 2000);
+  s.sender->limit = s.receiver->limit = kBefore;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == kBefore; }));
+  const size_t before = rig.decided(Type::Freeze);
+  s.sender->askBelow = kBefore;
+  s.sender->limit = s.receiver->limit = kBefore + 2;
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == kBefore + 2; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  CHECK_EQ(rig.decided(Type::Freeze), before);
+  s.sender->askBelow = UINT64_MAX;
+  s.sender->limit = s.receiver->limit = UINT64_MAX;
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+}
+
+TEST(net_file_limit_is_raised_and_never_lowered) {
+  rlimit before{};
+  CHECK_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlim_t most = std::min<rlim_t>(before.rlim_max, 65536);
+  for (const rlim_t soft : {std::min<rlim_t>(512, before.rlim_max), before.rlim_max}) {
+    rlimit set{soft, before.rlim_max};
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &set), 0);
+    raiseFileLimit();
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &set), 0);
+    CHECK_EQ(set.rlim_cur, std::max(soft, most));
+    CHECK_EQ(set.rlim_max, before.rlim_max);
+  }
+  CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
