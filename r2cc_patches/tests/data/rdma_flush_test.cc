@@ -63,7 +63,7 @@ TEST(net_rdma_the_first_flush_makes_all_parts_visible) {
 
 // NCCL_GDR_FLUSH_DISABLE, sockets as the last resort, the nets of others: asked, and done without a request.
 TEST(net_rdma_a_transport_that_has_nothing_to_flush_fails_over) {
-  for (uint64_t seed = 100; seed < 106; seed++) {
+  for (uint64_t seed = 100; seed < 103; seed++) {
     RigOptions o = rdma();
     o.seed = seed;
     Rig rig(o);
@@ -72,7 +72,7 @@ TEST(net_rdma_a_transport_that_has_nothing_to_flush_fails_over) {
     const Stream& s = rig.stream(0, 1, 0, 2000000);
     rig.start();
     CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 200; }));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
       inject(rig, Fault::LinkAtReceiver, 0, fake::Cut::Lose);
       std::this_thread::sleep_for(std::chrono::milliseconds(150));
       revert(rig, Fault::LinkAtReceiver, 0);
