@@ -43,9 +43,7 @@ size_t freezes(int rails, int ms, uint64_t messages) {
 TEST(net_rdma_messages_of_a_tenth_of_a_second_are_waited_for) { CHECK_EQ(freezes(1, 100, 6), 0u); }
 
 // A registered buffer goes as one message of up to 1 GiB: one verdict too many teaches how long they take.
-TEST(net_rdma_messages_that_outlast_the_patience_are_learned_from) {
-  CHECK(freezes(4, 400, 5) <= 2);
-}
+TEST(net_rdma_messages_that_outlast_the_patience_are_learned_from) { CHECK(freezes(4, 400, 5) <= 2); }
 
 TEST(net_rdma_a_message_that_outlasts_every_patience_arrives) { CHECK(freezes(1, 4500, 1) <= 3); }
 
