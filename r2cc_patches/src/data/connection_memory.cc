@@ -62,7 +62,15 @@ ncclResult_t Connection::regMr(EngineLock& engine, void* data, size_t size, int 
     mrs_.push_back(mr);
   }
   ncclResult_t result = ncclSuccess;
-  while (const LanePtr lane = result == ncclSuccess ? lacking(*mr) : nullptr) result = registerOn(engine, mr, lane);
+  while (const LanePtr lane = result == ncclSuccess ? lacking(*mr) : nullptr) {
+    result = registerOn(engine, mr, lane);
+    if (result == ncclSuccess || inPlan(lane)) continue;
+    // NICs differ, and this one only stands by: it carries nothing of this connection, and NCCL's call does not fail.
+    lane->error = true;
+    attention_ = true;
+    services_.wake();
+    result = ncclSuccess;
+  }
   if (result != ncclSuccess) return (void)release(engine, mr), result;
   mr->known = true;
   const std::vector<LanePtr> anchors = services_.anchors->ready();
@@ -76,7 +84,7 @@ ncclResult_t Connection::regMr(EngineLock& engine, void* data, size_t size, int 
 
 LanePtr Connection::lacking(const Mr& mr) const {
   const auto lacks = [&](const LanePtr& lane) {
-    return lane->state == LaneState::Up &&
+    return lane->state == LaneState::Up && !lane->error &&
            std::none_of(mr.lanes.begin(), mr.lanes.end(), [&](const auto& on) { return on.lane == lane; });
   };
   const auto lane = std::find_if(lanes_.begin(), lanes_.end(), lacks);

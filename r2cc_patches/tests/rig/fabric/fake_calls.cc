@@ -100,6 +100,7 @@ ncclResult_t Fabric::regMr(Comm& comm, void* data, size_t size, int type, void**
   // A lane may be given up meanwhile, which the transport bears.
   if (ops_.memoryMayWait ? comm.closed : comm.over()) note("regMr on a dead " + comm.name());
   if ((type != NCCL_PTR_HOST && !play_.gpu) || lostDevice(comm.nic())) return ncclInternalError;
+  if (comm.dev == refusesMemory_) return ncclSystemError;
   *handle = &mrs_.emplace_back(Mr{&comm, static_cast<const uint8_t*>(data), size, type});
   comm.mrs++;
   counts_.mrs++;

@@ -136,6 +136,8 @@ class Fabric {
   void takesAll() { takesAll_ = true; }
   /// GPUs see what NICs write, without a flush.
   void needsNoFlush(bool none = true) { needsNoFlush_ = none; }
+  /// A device of both hosts takes no memory any more; -1: each does.
+  void refuseMemory(int dev) { refusesMemory_ = dev; }
   /// A flush is asked for, and the transport has nothing to do for it.
   void flushesNothing() { flushesNothing_ = true; }
   /// Of the wire, whatever a message's size; each waits for the one before.
@@ -253,6 +255,7 @@ class Fabric {
   std::atomic<bool> takesAll_{false};
   std::atomic<bool> needsNoFlush_{false}, flushesNothing_{false};
   std::atomic<int64_t> messageNs_{0};
+  std::atomic<int> refusesMemory_{-1};
   std::atomic<int64_t> flushLateNs_{0};
   int64_t lateNs_ = 0;
   bool shortReads_ = false;
