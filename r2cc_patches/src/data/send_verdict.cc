@@ -18,7 +18,8 @@ constexpr int64_t kGapHalfNs = msToNs(10000);  // which counts half as much afte
 constexpr int kPatienceAnyway = 3;             // times the patience, without a byte
 constexpr int kMostPatience = 4;               // doublings, where verdict after verdict helps nothing
 constexpr int kMostVerdicts = 3;               // in a row on RDMA: then its NICs' own retries decide
-constexpr double kLeastOfNic = 1.0 / 64;       // of a NIC's rate, for one message
+constexpr int64_t kMostLearnedNs = msToNs(5000);
+constexpr double kLeastOfNic = 1.0 / 64;  // of a NIC's rate, for one message
 constexpr int64_t kLookEveryNs = msToNs(2), kMostLookNs = msToNs(20);
 constexpr int64_t kAskEveryNs = msToNs(20);
 constexpr int64_t kAnsweredNs = msToNs(60), kSteadyPeerNs = msToNs(100);
@@ -113,9 +114,11 @@ bool SendConnection::waitEnds(uint64_t acked, int64_t now) {
   if (state() == ConnectionState::Active && hasOutstanding() && acked == waitAcked_) return false;
   const int64_t slowest = faded(slowestNs_, slowestAt_, now, kGapHalfNs);
   const int64_t gap = wait_.lossy ? std::min(wait_.ns, kLossyGapNs) : wait_.ns;
-  // Of RDMA also after a verdict: where another lane took as long, the first was not to blame.
-  const bool fair = verdicts_ == 0 || !kept_.possible();
-  if (acked != waitAcked_ && fair && gap > slowest) slowestNs_ = gap, slowestAt_ = now;
+  // Of RDMA also after a verdict: where another lane took as long, the first was not to blame. It may have been a fault
+  // of all of them.
+  const bool rdma = !kept_.possible();
+  const int64_t learned = verdicts_ == 0 ? gap : std::min(gap, rdma ? kMostLearnedNs : 0);
+  if (acked != waitAcked_ && learned > slowest) slowestNs_ = learned, slowestAt_ = now;
   if (acked != waitAcked_) verdicts_ = 0;
   waitAcked_ = acked;
   wait_ = {};
