@@ -248,9 +248,10 @@ def _run(
 
     from harness.launch.hosts import opened
     from harness.launch.plan import met, plan, ranks_port, starts
-    from harness.launch.workloads import ROOT_PORT, Asked, check, job
+    from harness.launch.workloads import ROOT_PORT, Asked, check, check_site, job
 
     check(kind, launcher)
+    check_site(kind, launcher, site)
     asked = Asked(kind, env=environment(envs), port=port or ROOT_PORT, **given)
     with opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
         if port is None and not dry_run:

@@ -10,6 +10,8 @@ from harness.errors import UsageError
 from harness.facts.environment import TOOLKIT
 from harness.launch.hosts import BASE_ENV, JobHosts
 from harness.launch.job import GPU_OPTION, RANK_OPTION, Job, split
+from harness.launch.launchers.registry import launchers
+from harness.sites.site import Site
 from harness.workloads.bench import MODES, SETTINGS, stray_settings
 from harness.workloads.kinds.registry import asked as asked_for
 from harness.workloads.kinds.registry import kinds
@@ -68,6 +70,20 @@ def check(kind: str, launcher: str) -> None:
     impossible = IMPOSSIBLE if kind == NCCL_TESTS else kinds()[kind].impossible
     if launcher in impossible:
         raise UsageError(*impossible[launcher])
+
+
+def check_site(kind: str, launcher: str, site: Site) -> None:
+    """UsageError for what needs torch on hosts that cannot have it, before any of them is started."""
+    if site.may_have_torch:
+        return
+    if kind != NCCL_TESTS and kinds()[kind].on_gpus:
+        hint = "--inventory lab, or hosts that have it (docs/howto/cluster.md)"
+        raise UsageError(f"{kind} needs torch, and the guests of '{site}' have none", hint)
+    if launchers()[launcher].of_torch:
+        raise UsageError(
+            f"{launcher} is a program of torch's, and the guests of '{site}' have no torch",
+            "--launcher ssh, or --inventory lab",
+        )
 
 
 def inherited_settings(environment: Mapping[str, str]) -> dict[str, str]:

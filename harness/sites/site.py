@@ -79,6 +79,8 @@ class Site(ABC):
     """Faults can act on the switch's side of a cable."""
     machines: ClassVar[bool] = False
     """Hosts have a kernel of their own."""
+    may_have_torch: ClassVar[bool] = True
+    """Torch may be installed on its hosts."""
     adopts_topology: bool = False
     """It is made as an experiment wants it."""
 

@@ -25,6 +25,7 @@ class VmSite(Site):
     """`vm` or `uml`, or `vm:HOSTSxNICS`. The guests' NICs are held to the rates of a topology, if there is one."""
 
     machines = True
+    may_have_torch = False
 
     def __init__(self, text: str, shape: Shape, rates: Topology | None = None) -> None:
         super().__init__(text)

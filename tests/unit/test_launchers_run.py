@@ -154,6 +154,23 @@ def test_torchruns_python_is_the_users_choice_for_the_bench_too(allocation: dict
     assert "/opt/python -m torch.distributed.run" in result.output, result.output
 
 
+@pytest.mark.parametrize("more", [["--dry-run"], []], ids=["dry", "real"])
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["bench", "--launcher", "torchrun", "--inventory", "vm"], "torchrun is a program of torch's, and the guests"),
+        (["collectives", "--inventory", "uml:2x2", "--cpu"], "collectives needs torch, and the guests of 'uml:2x2'"),
+    ],
+)
+def test_guests_without_torch_are_refused_before_anything_starts(
+    words: list[str], why: str, more: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.build.build_net", lambda **_: pytest.fail("it is built"))
+    result = CliRunner().invoke(run, [*words, *more], standalone_mode=False)
+    assert isinstance(result.exception, UsageError) and why in result.exception.message, result.output
+    assert result.output == ""
+
+
 def test_what_is_no_network_is_bad_usage() -> None:
     result = CliRunner().invoke(run, ["bench", "--launcher", "mpirun", "--oob", "nonsense", "--dry-run"])
     assert result.exit_code == 2 and "'nonsense' is no network such as" in result.output

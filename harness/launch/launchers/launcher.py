@@ -106,6 +106,8 @@ class Launcher(ABC):
     """It starts daemons on the hosts by ssh, which connect back to it."""
     meets: ClassVar[bool] = False
     """Its own processes meet at a port of the first host (`Job.meeting`), besides the ranks'."""
+    of_torch: ClassVar[bool] = False
+    """It is a program of torch's, on every host."""
     in_labs: ClassVar[bool] = False
     """It can start ranks on a lab's hosts, too (`Job.inside`)."""
 

@@ -20,6 +20,7 @@ class Torchrun(Launcher):
     """The program need not be Python; the job's Python has torch on every host."""
 
     meets = True
+    of_torch = True
 
     def plan(self, job: Job, reach: Reach, folder: str, *, as_root: bool = False, raw: bool = False) -> Plan:
         made = [Command(host, f"torchrun on {host}", command(job, host), dict(job.env)) for host in job.hosts]
