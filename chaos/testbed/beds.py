@@ -34,7 +34,7 @@ from harness.launch.workloads import check as startable
 from harness.sites.cluster import ClusterSite
 from harness.sites.lab import LabSite
 from harness.sites.site import Planned, Site
-from harness.sites.slurm import allocation
+from harness.sites.slurm import GPUS_HINT, SlurmSite, allocation
 from harness.sites.surveyed import DATA
 from harness.sites.vm import VmSite, hold_rates
 
@@ -93,9 +93,8 @@ def gpus_of(site: Site, experiment: Experiment) -> int:
         return own
     found = site.shaped(topology_of(experiment)).gpus()
     if found is None:
-        raise UsageError(
-            f"{site}: it is not known how many GPUs a host has", "give `gpus`, the same number for all hosts"
-        )
+        hint = GPUS_HINT if isinstance(site, SlurmSite) else "give `gpus`, the same number for all hosts"
+        raise UsageError(f"{site}: it is not known how many GPUs a host has", hint)
     return found
 
 

@@ -87,8 +87,10 @@ def job_report(
 def gpus_of_slurm(environment: Mapping[str, str]) -> int | None:
     """Of the whole job, by Slurm's variables in a job or in its epilog; None: they do not say."""
     from harness.sites.ranges import expand
-    from harness.sites.slurm import gpus_of_node
+    from harness.sites.slurm import gpus_of_job, gpus_of_node
 
+    if every := gpus_of_job(environment):
+        return every
     nodes = environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_NODELIST", "")
     try:
         count = len(expand(nodes)) if nodes else 0

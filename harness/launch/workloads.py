@@ -12,6 +12,7 @@ from harness.launch.hosts import BASE_ENV, JobHosts
 from harness.launch.job import GPU_OPTION, RANK_OPTION, Job, split
 from harness.launch.launchers.registry import launchers
 from harness.sites.site import Site
+from harness.sites.slurm import GPUS_HINT
 from harness.workloads.bench import MODES, SETTINGS, stray_settings
 from harness.workloads.kinds.registry import asked as asked_for
 from harness.workloads.kinds.registry import kinds
@@ -134,8 +135,8 @@ def _ranks(asked: Asked, site: JobHosts, *, on_gpus: bool) -> dict[str, int]:
         return {name: site.allocation.tasks[name] for name in site.names}
     if site.allocation is not None and on_gpus and site.gpus is None:
         raise UsageError(
-            "Slurm's variables do not say how many GPUs a node has, and that is how many ranks it gets",
-            "salloc --gpus-per-node=N (of --gres a shell of salloc is told nothing), or --ranks-per-host N",
+            "Slurm's variables do not say how many GPUs each node has, and that is how many ranks it gets",
+            f"{GPUS_HINT}; or --ranks-per-host N",
         )
     return dict.fromkeys(site.names, (site.gpus or 1) if on_gpus else 1)
 

@@ -23,6 +23,11 @@ NOT_THESE = "^docker,virbr"
 """Bridges for containers and guests, which NCCL passes over as well."""
 HINT = "get one first: salloc --nodes=2 --ntasks-per-node=1, or put the command into a script for sbatch"
 
+GPUS_HINT = (
+    "ask Slurm by --gpus-per-node=N: by --gpus nodes may get different numbers, and of --gres a shell of salloc is "
+    "told nothing"
+)
+
 
 @dataclass(frozen=True)
 class Allocation:
@@ -77,13 +82,12 @@ def allocation(environment: Mapping[str, str]) -> Allocation:
         names = expand(nodes)
     except ValueError as error:
         raise UsageError(f"SLURM_JOB_NODELIST cannot be understood: {error}", "scontrol show hostnames") from error
-    text = environment.get("SLURM_TASKS_PER_NODE")
+    gpus, text = gpus_of_node(environment, len(names)), environment.get("SLURM_TASKS_PER_NODE")
     if not text or not any(name in environment for name in ASKED_FOR):
-        return Allocation(job, tuple(names), None, gpus_of_node(environment, len(names)))
+        return Allocation(job, tuple(names), None, gpus)
     tasks = tasks_per_node(text)
     if len(tasks) != len(names):
         raise UsageError(f"SLURM_TASKS_PER_NODE ('{text}') is of {len(tasks)} hosts, and there are {len(names)}", HINT)
-    gpus = gpus_of_node(environment, len(names))
     return Allocation(job, tuple(names), dict(zip(names, tasks, strict=True)), gpus)
 
 
@@ -111,20 +115,37 @@ def tasks_per_node(text: str) -> list[int]:
 
 
 def gpus_of_node(environment: Mapping[str, str], nodes: int) -> int | None:
-    """Of each host. In a script of sbatch and in an epilog Slurm says what this node has; in a shell of salloc, which
-    may be on none, only what was asked for. None: it says neither (`salloc --gres`), or not as many on all hosts."""
+    """Of each host. None: Slurm does not say, or hosts may have different numbers.
+
+    In a script of sbatch and in an epilog it says what this node has; in a shell of salloc, which may be on none, only
+    what was asked for, and of `--gres` nothing. By `--gpus` and `--gpus-per-task` nodes get what is free there: six on
+    two nodes are 5 and 1 as well as 3 and 3, though each gets one at least (Slurm 22.05)."""
+    each, every = _amount(environment.get("SLURM_GPUS_PER_NODE", "")), gpus_of_job(environment)
+    here = _gpus_here(environment)
+    if each:
+        return here or each
+    if every or environment.get("SLURM_GPUS_PER_TASK"):
+        if nodes == 1:
+            return here or every or None
+        return every // nodes if every == nodes or (nodes == 2 and every == 2 * (here or 0)) else None
+    return here
+
+
+def gpus_of_job(environment: Mapping[str, str]) -> int:
+    """Of all hosts together, where they were asked for so (`--gpus`); else 0."""
+    return _amount(environment.get("SLURM_GPUS", ""))
+
+
+def _gpus_here(environment: Mapping[str, str]) -> int | None:
+    """Of this node."""
     on_node = environment.get("SLURM_GPUS_ON_NODE", "")
     if on_node.isdigit() and int(on_node):
         return int(on_node)
     try:
-        if listed := environment.get("SLURM_JOB_GPUS"):
-            return len(expand(f"[{listed}]"))
+        listed = environment.get("SLURM_JOB_GPUS")
+        return len(expand(f"[{listed}]")) if listed else None
     except ValueError:
         return None
-    if each := _amount(environment.get("SLURM_GPUS_PER_NODE", "")):
-        return each
-    every, rest = divmod(_amount(environment.get("SLURM_GPUS", "")), max(1, nodes))
-    return every if every and not rest else None
 
 
 def _amount(text: str) -> int:

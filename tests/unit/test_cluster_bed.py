@@ -8,17 +8,20 @@ from pathlib import Path
 import pytest
 
 from chaos.experiment.aliases import environment, resolved
+from chaos.experiment.file import load
 from chaos.faults.registry import spec_of
 from chaos.faults.spec import FaultSpec
-from chaos.testbed.beds import bed_hardware
+from chaos.testbed.beds import bed_hardware, gpus_of
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ssh.target import Target
 from harness.hosts.survey import Survey
 from harness.sites.cluster import ClusterSite
+from harness.sites.inventory import parse
 from harness.sites.inventory_file import ClusterHost
 from harness.sites.lab import LabSite
 from harness.sites.surveyed import Surveyed
 
+ROOT = Path(__file__).parents[2]
 NAMES = {"node1": ["mlx0", "mlx1"], "node2": ["eth7", "eth0"]}
 SURVEY = Survey(
     prefix="/p",
@@ -144,3 +147,11 @@ def test_builds_of_the_same_sources_for_two_kinds_of_cpu_go_together() -> None:
     with pytest.raises(UsageError, match=r"deployed in /p on node2 is for another CPU \(x86_64\)") as caught:
         _cluster(SURVEY, replace(SURVEY, alien="x86_64")).build()
     assert "a `prefix:` of their own" in caught.value.hint
+
+
+def test_gpus_that_slurm_does_not_name_have_a_remedy_of_slurms(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_GPUS": "8"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="not known how many GPUs") as caught:
+        gpus_of(parse("slurm"), load(ROOT / "experiments" / "gpu" / "collectives.yaml"))
+    assert "ask Slurm by --gpus-per-node=N" in str(caught.value)

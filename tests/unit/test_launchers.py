@@ -195,6 +195,9 @@ def recorded(name: str) -> dict[str, str]:
         ("sbatch_uneven", {"n1": 2, "n2": 1}),
         ("salloc_nodes_only", None),
         ("salloc_exclusive", None),
+        ("salloc_gpus", None),
+        ("sbatch_gpus", None),
+        ("sbatch_gpus_per_task", {"n1": 5, "n2": 3}),
     ],
 )
 def test_recorded_allocations(name: str, tasks: dict[str, int] | None) -> None:
@@ -213,10 +216,15 @@ def test_older_names_and_gpus() -> None:
         ({"SLURM_GPUS_PER_NODE": "4"}, 4),
         ({"SLURM_GPUS_PER_NODE": "a100:4"}, 4),
         ({"SLURM_GPUS_PER_NODE": "a100:2,v100:1"}, 3),
-        ({"SLURM_GPUS": "8"}, 4),
-        ({"SLURM_GPUS": "a100:8"}, 4),
-        ({"SLURM_GPUS": "7"}, None),
-        ({"SLURM_JOB_GPUS": "0-3,6", "SLURM_GPUS": "8"}, 5),
+        ({"SLURM_GPUS": "8"}, None),
+        ({"SLURM_GPUS": "2"}, 1),
+        ({"SLURM_GPUS": "a100:8", "SLURM_JOB_NODELIST": "n1"}, 8),
+        ({"SLURM_GPUS_ON_NODE": "5", "SLURM_GPUS": "8"}, None),
+        ({"SLURM_JOB_GPUS": "0-3", "SLURM_GPUS": "8"}, 4),
+        ({"SLURM_GPUS_ON_NODE": "4", "SLURM_GPUS": "12", "SLURM_JOB_NODELIST": "n[1-3]"}, None),
+        ({"SLURM_GPUS_ON_NODE": "4", "SLURM_GPUS_PER_TASK": "1"}, None),
+        ({"SLURM_GPUS_ON_NODE": "4", "SLURM_GPUS_PER_TASK": "1", "SLURM_JOB_NODELIST": "n1"}, 4),
+        ({"SLURM_JOB_GPUS": "0-3,6"}, 5),
         ({"SLURM_GPUS_ON_NODE": "2", "SLURM_GPUS_PER_NODE": "4"}, 2),
         ({"SLURM_GPUS_PER_NODE": "many"}, None),
         ({"SLURM_JOB_GPUS": "3-"}, None),
@@ -230,7 +238,7 @@ def test_gpus_as_salloc_and_sbatch_say_them(said: dict[str, str], gpus: int | No
 
 def test_gpus_that_nobody_names_are_not_taken_for_one() -> None:
     site = replace(two_hosts(), gpus=None, allocation=slurm.Allocation("7", ("n1", "n2")))
-    with pytest.raises(UsageError, match="how many GPUs a node has"):
+    with pytest.raises(UsageError, match="how many GPUs each node has"):
         job(Asked("collectives"), site, {})
     assert job(Asked("collectives", ranks_per_host=4), site, {}).hosts == {"n1": 4, "n2": 4}
     assert job(Asked("bench"), site, {}).hosts == {"n1": 1, "n2": 1}

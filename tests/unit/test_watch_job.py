@@ -91,6 +91,7 @@ def test_without_gpus_no_hours() -> None:
         ({"SLURM_JOB_NODELIST": "n[1-4]", "SLURM_GPUS_ON_NODE": "8"}, 32),
         ({"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_GPUS": "0-3,6"}, 10),
         ({"SLURM_JOB_NODELIST": "n[1-2]"}, None),
+        ({"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_GPUS_ON_NODE": "5", "SLURM_GPUS": "6"}, 6),
         ({"SLURM_NODELIST": "n[1-2]", "SLURM_GPUS_PER_NODE": "a100:4"}, 8),
         ({"SLURM_GPUS_ON_NODE": "8"}, None),
         ({"SLURM_JOB_NODELIST": "n[1-", "SLURM_GPUS_ON_NODE": "8"}, None),
