@@ -5,12 +5,12 @@ umask 022
 cd -- "$1"
 build=builds/$2
 exec 8>>switch.lock
-flock -w 60 8 || { echo "another deploy is switching" >&2; exit 1; }
-[ "$(sed -n 1p owner 2>/dev/null || :)" = "$3" ] || { echo "the lock was lost meanwhile" >&2; exit 1; }
+flock -w 60 8 || { echo "another deploy is switching" >&2; exit 6; }
+[ "$(sed -n 1p owner 2>/dev/null || :)" = "$3" ] || { echo "the lock was lost meanwhile" >&2; exit 7; }
 cat >incoming/manifest
 sed 's/^\([0-9a-f]*\)  .*/\1  \1/' incoming/manifest >incoming/all
 sort -u incoming/all >incoming/check
-(cd objects && LC_ALL=C sha256sum -c --quiet ../incoming/check >&2) || { echo "checksums differ" >&2; exit 1; }
+(cd objects && LC_ALL=C sha256sum -c --quiet ../incoming/check >&2) || { echo "checksums differ" >&2; exit 5; }
 at=$build
 if [ ! -d "$build" ]; then
   at=incoming/build

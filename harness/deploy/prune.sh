@@ -3,8 +3,8 @@
 set -eu
 cd -- "$1"
 exec 8>>switch.lock
-flock -w 60 8 || { echo "another deploy is switching" >&2; exit 1; }
-[ "$(sed -n 1p owner 2>/dev/null || :)" = "$3" ] || { echo "the lock was lost meanwhile" >&2; exit 1; }
+flock -w 60 8 || { echo "another deploy is switching" >&2; exit 6; }
+[ "$(sed -n 1p owner 2>/dev/null || :)" = "$3" ] || { echo "the lock was lost meanwhile" >&2; exit 7; }
 current=$(readlink current || :)
 previous=$(readlink previous || :)
 count=0

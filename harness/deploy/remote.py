@@ -24,9 +24,26 @@ SLOWEST_BYTES_PER_S = 200_000
 SILENCE_S = 60
 """A host whose controller says nothing for so long gives its lock up."""
 SMALL = 4096
-HINTS = {"rollback": "r2cc deploy --list says what lies there; r2cc deploy puts a build there"}
 AGAIN_IS_NO_USE = 4
 """Exit code of a script that was asked for what the host cannot have."""
+DAMAGED, SWITCHING, LOCK_LOST = 5, 6, 7
+"""Exit codes of scripts that have changed nothing yet."""
+HINTS = {
+    ("rollback", AGAIN_IS_NO_USE): "r2cc deploy --list says what lies there; r2cc deploy puts a build there",
+    ("rollback", DAMAGED): "the earlier build is damaged, and what was current still is; r2cc deploy puts one there",
+    ("install", DAMAGED): "run it again; what was current still is",
+}
+NOTHING_CHANGED = {
+    SWITCHING: "wait until that one has ended; nothing was changed on this host",
+    LOCK_LOST: f"it heard nothing from here for over {SILENCE_S} s; run it again; nothing was changed on this host",
+}
+ELSE = {
+    "prune": "the build is current there; the next deploy removes what is left of old ones",
+    "follow": "run it again; the host that it shares its folder with has the new build",
+    "list": "run it again",
+}
+MAYBE = "r2cc deploy --list says which build is current there; then run it again"
+"""Of a script that ended in the midst: it may have switched already."""
 
 
 OPEN_END = re.compile(r"(\b(then|do|else|in)|;;|&&|\|\|?|[({])$")
@@ -64,8 +81,16 @@ def _run(host: Host, name: str, *words: str, input: str | None = None, timeout_s
     if answer.exit_code != 0:
         said = "; ".join(answer.stderr.strip().splitlines()[-3:]) or f"exit code {answer.exit_code}"
         kind = UsageError if answer.exit_code == AGAIN_IS_NO_USE else InfraError
-        raise kind(f"{host.name}: {name}: {said}", HINTS.get(name, "run it again; what was current still is"))
+        raise kind(f"{host.name}: {name}: {said}", _hint(name, answer.exit_code))
     return answer
+
+
+def _hint(name: str, exit_code: int) -> str:
+    """What is so after that script ended with that code."""
+    own = HINTS.get((name, exit_code))
+    if own is not None:
+        return own
+    return (NOTHING_CHANGED.get(exit_code) if name != "prune" else None) or ELSE.get(name, MAYBE)
 
 
 def facts(host: Host, prefix: str) -> HostFacts:
