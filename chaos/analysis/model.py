@@ -109,10 +109,10 @@ class Run:
     """false: nobody compared the elements of its results, so that none was wrong says nothing"""
     heard: bool | None = left_out()
     """false: a program that is not ours ran, and R2CC's library said nothing: it may not have been in the path"""
+    cut: bool | None = left_out()
+    """true: it was interrupted, or its controller was killed, and its figures are of a part alone"""
     results: dict[str, str] = hidden(dict)
     """What each iteration of each rank came to, where the workload says so: `rank/index` -> text. Not in the file."""
-    cut: bool = hidden(bool)
-    """It was interrupted, or its controller was killed: it has figures of a part alone. Not in the file."""
 
     def metric(self, name: str) -> float | None:
         """The value of that name; None where there is none, or it could not be measured."""

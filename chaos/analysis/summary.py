@@ -86,7 +86,7 @@ def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> 
     if blind:
         errors.append("the loss was never a number: results say nothing, and are not compared")
     judged = verdict.run_verdict(checks, why)
-    return replace(figures, run=run, checks=checks, errors=errors, verdict=judged, cut=was_cut(lines))
+    return replace(figures, run=run, checks=checks, errors=errors, verdict=judged, cut=was_cut(lines) or None)
 
 
 def results_of(lines: list[Line]) -> dict[str, str]:

@@ -148,7 +148,8 @@ def _line(figure: Figure) -> str:
     repeat = "" if figure.repeat < 0 else f" run {figure.repeat}"
     size = "" if figure.size_bytes is None else f" of {figure.size_bytes} bytes"
     bound = "" if figure.bound is None else f" (bound {figure.bound:g})"
-    return f"{figure.arm}{repeat}: {figure.name}{size} {figure.value:g} {figure.unit}{bound}"
+    part = ", of a part alone: it was interrupted" if figure.cut else ""
+    return f"{figure.arm}{repeat}: {figure.name}{size} {figure.value:g} {figure.unit}{bound}{part}"
 
 
 @runs.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,9 +121,9 @@ def figures(summary: Summary | Judged) -> Iterator[Figure]:
     for arm in summary.arms:
         for metric in arm.metrics:
             yield from _metric(arm.name, -1, metric)
-        counted = [repeat for repeat in arm.runs if not repeat.void] or arm.runs
-        for repeat in counted:
-            yield from _of_repeat(arm, repeat)
+        whole = [repeat for repeat in arm.runs if not repeat.cut] or arm.runs
+        for repeat in [repeat for repeat in whole if not repeat.void] or whole:
+            yield from (replace(figure, cut=repeat.cut or None) for figure in _of_repeat(arm, repeat))
 
 
 def _of_repeat(arm: Arm | JudgedArm, repeat: Repeat | Run) -> Iterator[Figure]:

@@ -32,6 +32,8 @@ class Figure:
     size_bytes: int | None
     value: float
     bound: float | None = None
+    cut: bool | None = left_out()
+    """true: of a part alone, as the repeat was interrupted"""
 
 
 @dataclass(frozen=True)

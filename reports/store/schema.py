@@ -6,7 +6,7 @@ import sqlite3
 
 from harness.errors import UsageError
 
-VERSION = 3
+VERSION = 4
 TABLES = {
     "runs": """
       id TEXT PRIMARY KEY, changed_ns INTEGER NOT NULL, made TEXT, experiment TEXT NOT NULL, verdict TEXT NOT NULL,
@@ -16,7 +16,8 @@ TABLES = {
     "tags": "run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, tag TEXT NOT NULL, UNIQUE (run, tag)",
     "figures": """
       run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, arm TEXT NOT NULL, repeat INTEGER NOT NULL,
-      name TEXT NOT NULL, unit TEXT NOT NULL, size_bytes INTEGER, value REAL NOT NULL, bound REAL
+      name TEXT NOT NULL, unit TEXT NOT NULL, size_bytes INTEGER, value REAL NOT NULL, bound REAL,
+      cut INTEGER
     """,
 }
 INDICES = ("runs(made)", "figures(run)", "figures(name, arm)")

@@ -58,6 +58,7 @@ class Repeat(Part):
     faults: list[FaultTimes] = []
     metrics: list[Metric] = []
     void: list[Any] = []
+    cut: bool | None = None
 
 
 class Arm(Part):

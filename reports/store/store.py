@@ -13,7 +13,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -179,12 +179,12 @@ class Store:
             part = names[start : start + BATCH]
             marks = ",".join("?" * len(part))
             rows = self._index.execute(
-                f"SELECT run, arm, repeat, name, unit, size_bytes, value, bound FROM figures WHERE run IN ({marks})"
-                " ORDER BY rowid",
+                "SELECT run, arm, repeat, name, unit, size_bytes, value, bound, cut FROM figures"
+                f" WHERE run IN ({marks}) ORDER BY rowid",
                 part,
             )
-            for run, *figure in rows:
-                found[run].append(Figure(*figure))
+            for run, *figure, cut in rows:
+                found[run].append(replace(Figure(*figure), cut=bool(cut) or None))
         return found
 
     def tag(self, name: str, add: Sequence[str], remove: Sequence[str] = ()) -> Entry:
@@ -204,8 +204,8 @@ class Store:
         self._index.execute(f"INSERT INTO runs ({FIELDS}, changed_ns) VALUES ({marks})", [*values, changed_ns])
         self._index.executemany("INSERT INTO tags VALUES (?, ?)", [(run.id, tag) for tag in run.tags])
         self._index.executemany(
-            "INSERT INTO figures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [(run.id, f.arm, f.repeat, f.name, f.unit, f.size_bytes, f.value, f.bound) for f in run.figures],
+            "INSERT INTO figures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(run.id, f.arm, f.repeat, f.name, f.unit, f.size_bytes, f.value, f.bound, f.cut) for f in run.figures],
         )
 
     @contextmanager

@@ -264,6 +264,7 @@ def test_an_interrupted_repeat_is_in_no_median() -> None:
     assert arm(whole, "migrate")["checks"] == arm(without, "migrate")["checks"]
     told = [text for text in whole["reasons"] if text.startswith("migrate, run 2: ")]
     assert told == ["migrate, run 2: interrupted"]
+    assert [run.get("cut") for run in arm(whole, "migrate")["runs"]] == [None, None, True], "the file says so"
 
 
 def test_a_figure_that_few_repeats_have_is_void() -> None:

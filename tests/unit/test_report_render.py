@@ -290,6 +290,10 @@ def test_of_a_run_that_was_interrupted_no_figure_is_shown_where_there_is_another
     )
     assert page.remarks == ["interrupted; everything was rolled back", f"migrate, run {repeats - 1}: interrupted"]
     assert run.summary.exit_code == 130 and len(run.summary.arms[1].runs) == repeats, "the record has it all"
+    rows = csv.DictReader(io.StringIO(write.render(run, "csv")))
+    assert {row["cut"] for row in rows if (row["arm"], row["run"]) == ("migrate", "0")} == {
+        "" if repeats > 1 else "true"
+    }
     done = _row(page.side_by_side, "Iterations completed")
     assert [cell.text for cell in done] == [str(20 * repeats), str(20 * max(1, repeats - 1))]
     assert all(cell.text.endswith(" ms") or cell.text.endswith(" s") for cell in _row(page.side_by_side, "Stall"))

@@ -162,6 +162,23 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: bytes) -> None:
         assert _ids(store) == ["20260101T000000Z-a"]
 
 
+def test_figures_of_an_interrupted_repeat_are_marked(tmp_path: Path) -> None:
+    (arm,) = _summary()["arms"]
+    (repeat,) = arm["runs"]
+    cut = {**repeat, "run": 1, "cut": True}
+    _make(tmp_path, "20260101T000000Z-a", arms=[{**arm, "runs": [cut]}], verdict="failed", exit_code=130)
+    _make(tmp_path, "20260102T000000Z-b", arms=[{**arm, "runs": [repeat, cut]}], verdict="failed", exit_code=130)
+    with opened(tmp_path) as store:
+        alone, beside = (store.find(run).figures for run in ("20260101", "20260102"))
+    assert {figure.cut for figure in alone} == {True}
+    assert {(figure.repeat, figure.cut) for figure in beside} == {(0, None)}, "a whole one is there"
+    words = ["show", "20260101", "--store", str(tmp_path)]
+    told = CliRunner().invoke(runs, words)
+    assert "migrate run 1: healthy_ms 168.5 ms, of a part alone: it was interrupted" in told.output
+    shown = json.loads(CliRunner().invoke(runs, [*words, "--json"]).output)
+    assert shown["figures"][0]["cut"] is True
+
+
 def test_an_older_index_is_made_anew(tmp_path: Path) -> None:
     _make(tmp_path, "20260101T000000Z-a")
     index = sqlite3.connect(tmp_path / INDEX, isolation_level=None)
