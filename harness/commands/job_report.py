@@ -34,8 +34,8 @@ JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 @status_option
 @click.option("--job", metavar="ID", help="Which job; without it SLURM_JOB_ID says it, else all are one.")
 @click.option(
-    "--into", type=FilePath(file_okay=False), metavar="DIR",
-    help="Move the job's files there, to DIR/ID, which all hosts share, and report of all that lies there.",
+    "--into", type=FilePath(exists=True, file_okay=False), metavar="DIR",
+    help="Move the job's files there, to DIR/ID, and report of all there. DIR exists, and all hosts share it.",
 )  # fmt: skip
 @click.option(
     "--restart-minutes", type=click.FloatRange(0, 1e6), default=20.0, show_default=True,

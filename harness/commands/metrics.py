@@ -31,8 +31,8 @@ Exit codes: 0 done, 2 bad usage, or the port is in use; 3 with --otlp --once: th
 @click.option("--listen", type=click.IntRange(1, 65535), metavar="PORT", help="Serve them until Ctrl-C.")
 @click.option("--address", default="0.0.0.0", show_default=True, help="With --listen: on this address of the host.")
 @click.option(
-    "--textfile", type=OutFile(), metavar="FILE",
-    help=f"Write them there, whole, every {EVERY_S} s, until Ctrl-C.",
+    "--textfile", type=OutFile(in_folder=True), metavar="FILE",
+    help=f"Write them there, whole, every {EVERY_S} s, until Ctrl-C. Its folder must be there.",
 )  # fmt: skip
 @click.option("--otlp", metavar="URL", help=f"Push them there by OTLP over HTTP, every {EVERY_S} s, until Ctrl-C.")
 @click.option("--once", is_flag=True, help="With --textfile and --otlp: once.")

@@ -50,18 +50,24 @@ class FilePath(click.Path):
 class OutFile(FilePath):
     """A file that is written at the end, with the folders that it needs. What would forbid that is told before work.
 
-    `unless`: an eager flag of the command with which nothing is written, and so nothing is tried."""
+    `unless`: an eager flag of the command with which nothing is written, and so nothing is tried. `in_folder`: its
+    folder has to be there, as another program looks into it: in one that is made for it, nobody would."""
 
-    def __init__(self, unless: str = "") -> None:
+    def __init__(self, unless: str = "", *, in_folder: bool = False) -> None:
         super().__init__()
         self.name = "file"  # click says "path" where a folder would do; `check_writable` refuses it, in our words
-        self._unless = unless
+        self._unless, self._in_folder = unless, in_folder
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        from harness.files.writing import check_writable
+        from harness.files.writing import check_writable, target_of, told
 
         found = super().convert(value, param, ctx)
         if ctx is None or not (ctx.resilient_parsing or ctx.params.get(self._unless)):  # else a shell completes a line
+            with told(found):
+                target = target_of(found)
+            if self._in_folder and target is not None and not target.parent.is_dir():
+                why = "it is not made here, as another program has to look into it"
+                self.fail(f"folder '{target.parent}' does not exist: {why}", param, ctx)
             check_writable(found)
         return found
 

@@ -80,6 +80,21 @@ def test_a_folder_is_refused_in_the_same_words(tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().err == f"r2cc: error: {tmp_path}: it is a folder\n  try: name a file\n"
 
 
+def test_a_folder_that_another_program_looks_into_is_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "node_exproter" / "r2cc.prom")
+    for path in (tmp_path / "node_exproter" / "r2cc.prom", tmp_path / "link"):
+        assert run_cli(["metrics", "--status", str(tmp_path), "--once", "--textfile", str(path)]) == 2
+        said = (
+            f"invalid value for '--textfile': folder '{tmp_path / 'node_exproter'}' does not exist: it is not made here"
+        )
+        assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+    assert run_cli(["metrics", "--status", str(tmp_path), "--once", "--textfile", str(tmp_path / "r2cc.prom")]) == 0
+    assert run_cli(["metrics", "--status", str(tmp_path), "--once", "--textfile", "/dev/stdout"]) == 0
+
+
 def test_what_writes_nothing_tries_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     words = ["results", "render", str(tmp_path / "board.yaml"), "--html", str(tmp_path / "file" / "x.html")]

@@ -107,6 +107,7 @@ def run(*words: str, env: dict[str, str] | None = None) -> Any:
 
 def test_the_epilogs_of_two_hosts_make_one_report(tmp_path: Path) -> None:
     shared, others = tmp_path / "shared", status(job="43", host="h1", pid=9)
+    shared.mkdir()
     for host in ("h1", "h2"):
         node = tmp_path / host
         node.mkdir()
@@ -126,8 +127,18 @@ def test_the_epilogs_of_two_hosts_make_one_report(tmp_path: Path) -> None:
 
 def test_a_quiet_job_leaves_nothing(tmp_path: Path) -> None:
     write(tmp_path, status(job="43"))
-    done = run("--status", str(tmp_path), "--into", str(tmp_path / "shared"), env={"SLURM_JOB_ID": "42"})
-    assert (done.exit_code, (tmp_path / "shared").exists()) == (0, False), done.output
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    done = run("--status", str(tmp_path), "--into", str(shared), env={"SLURM_JOB_ID": "42"})
+    assert (done.exit_code, [*shared.iterdir()]) == (0, []), done.output
+
+
+def test_a_shared_folder_that_is_not_mounted_is_not_made(tmp_path: Path) -> None:
+    """The job's files would leave the node for a place where nobody looks."""
+    write(tmp_path, one(down(2000.0)), name="h1-7-0", age_s=7200)
+    done = run("--status", str(tmp_path), "--into", str(tmp_path / "shraed"), env={"SLURM_JOB_ID": "42"})
+    assert (done.exit_code, "shraed' does not exist" in done.output) == (2, True), done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["h1-7-0.json"]
 
 
 def test_bad_usage(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_rules_and_dashboard_ask_for_what_there_is(tmp_path: Path) -> None:
 
 def test_a_textfile_is_written_whole_for_all_to_read(tmp_path: Path) -> None:
     write(tmp_path, status())
-    out = tmp_path / "out" / "r2cc.prom"
+    out = tmp_path / "r2cc.prom"
     done = CliRunner().invoke(metrics, ["--status", str(tmp_path), "--textfile", str(out), "--once"])
     assert done.exit_code == 0, done.output
     assert "r2cc_processes 1.0" in out.read_text()
@@ -125,7 +125,7 @@ def test_what_goes_on_for_long_says_at_once_what_it_does(tmp_path: Path, way: st
     """Once, on stderr: what, where, how often. SIGTERM ends it as Ctrl-C does."""
     write(tmp_path, status())
     port = free_port()
-    prom = tmp_path / "out" / "r2cc.prom"
+    prom = tmp_path / "r2cc.prom"
     words, said = {
         "--listen": (
             [str(port), "--address", "127.0.0.1"],
