@@ -127,10 +127,13 @@ def _soaked(asked: Asked) -> int:
     from chaos.soak.run import Soak
     from chaos.testbed.beds import KeptBed
     from harness.files import rundir
+    from harness.files.writing import check_folder
     from harness.progress import show
     from harness.sites.inventory import parse
 
     before = None if asked.resume is None else earlier(asked.resume, given())
+    if asked.resume is not None:
+        check_folder(asked.resume)
     asked = _settled(asked, before)
     request = _request(asked, before)
     directory = rundir.create(asked.out, "soak") if asked.resume is None else rundir.RunDir(asked.resume)

@@ -72,6 +72,21 @@ class OutFile(FilePath):
         return found
 
 
+class OutFolder(FilePath):
+    """A folder that files are written into at the end; it is made. What would forbid that is told before work."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from harness.files.writing import check_folder
+
+        found = super().convert(value, param, ctx)
+        if ctx is None or not ctx.resilient_parsing:
+            check_folder(found)
+        return found
+
+
 class ExperimentPath(FilePath):
     """A file or folder; `experiments/...` is found in the wheel, too (harness.repo.shipped)."""
 

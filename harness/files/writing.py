@@ -80,6 +80,12 @@ def check_writable(path: Path) -> None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
+def check_folder(folder: Path) -> None:
+    """The same of a folder that files are written into, and that may not be there yet."""
+    with told(folder):
+        try_file(folder, "r2cc")
+
+
 def try_file(folder: Path, name: str) -> None:
     """Raises the OSError that a file in that folder would meet, and leaves nothing.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from harness.commands.options import FilePath, json_option, quiet_option
+from harness.commands.options import FilePath, OutFolder, json_option, quiet_option
 from harness.config.plain import printable
 from harness.errors import InfraError, R2ccError, UsageError
 from reports.commands.runs import store_option
@@ -40,7 +40,7 @@ def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> 
 )
 @click.option(
     "--out",
-    type=FilePath(file_okay=False),
+    type=OutFolder(),
     help="Write files here instead of into each run directory.",
 )
 @click.option(
@@ -109,6 +109,7 @@ def _target(directory: Path, out: Path | None, count: int) -> Path:
 def _report_one(
     directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool, figures: str | None
 ) -> None:
+    from harness.files.writing import check_folder
     from harness.progress import show
     from reports.reporters.run import opened
     from reports.simulation.model import is_simulation
@@ -119,9 +120,16 @@ def _report_one(
         raise UsageError(f"{directory} is a simulation, of which there are no figures for papers", "--format html")
     if is_simulation(directory) and formats == ("junit",):
         raise UsageError(f"{directory} is a simulation, of which there is no JUnit", "use md, json, html or csv")
+    printed = len(formats) == 1 and formats[0] not in ("terminal", "html") and to_stdout
+    if figures:
+        from reports.papers.style import check
+
+        check()
+    if directory.is_dir() and (figures or not (printed or formats == ("terminal",))):
+        check_folder(target)
     write, run = opened(directory, show)
     files = [kind for kind in formats if kind in write.FILES]
-    if len(formats) == 1 and files and files[0] != "html" and to_stdout:
+    if printed and files:
         click.echo(write.render(run, files[0]), nl=False)
         return
     paths = [write.write(run, kind, target) for kind in files]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.commands.options import FilePath, json_option, quiet_option
+from harness.commands.options import FilePath, OutFolder, json_option, quiet_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ TABLES = ("iterations", "samples", "gpus", "faults", "summary")
 @click.argument("names", nargs=-1, metavar="[RUN]...")
 @click.option("--format", "form", type=click.Choice(["csv", "parquet"]), default="csv", help="Of the files.")
 @click.option("--table", "tables", type=click.Choice(TABLES), multiple=True, help="Only this table; may be repeated.")
-@click.option("--out", type=FilePath(file_okay=False), required=True, help="Folder for the files.")
+@click.option("--out", type=OutFolder(), required=True, help="Folder for the files.")
 @store_option
 @json_option()
 @quiet_option(given=False)

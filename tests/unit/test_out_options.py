@@ -10,7 +10,7 @@ import click
 import pytest
 
 from harness.cli import cli, run_cli
-from harness.commands.options import OutFile
+from harness.commands.options import OutFile, OutFolder
 from harness.files import rundir, writing
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +36,8 @@ READ = {
     "undrain --control",
 }
 """Files and folders that are read; those of --control are a job's."""
+FOLDERS_READ = {"chaos soak --resume", "run nccl-tests --bin"}
+RECORDED = ROOT / "tests" / "data" / "runs" / "recorded"
 
 
 def test_a_trace_of_faults_makes_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,14 +58,18 @@ def test_what_cannot_be_written_is_one_error(where: str, tmp_path: Path, capsys:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def _paths(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Path]]:
-    """Every option of the command and those under it that names a file, or what may be one."""
+def _paths(
+    command: click.Command, words: tuple[str, ...] = (), *, folders: bool = False
+) -> Iterator[tuple[str, click.Path]]:
+    """Every option of the command and those under it that names a file, or what may be one; or a folder alone."""
     context = click.Context(command)
     for name in command.list_commands(context) if isinstance(command, click.Group) else ():
         if found := command.get_command(context, name):
-            yield from _paths(found, (*words, name))
+            yield from _paths(found, (*words, name), folders=folders)
     for option in command.params:
-        if isinstance(option, click.Option) and isinstance(option.type, click.Path) and option.type.file_okay:
+        if isinstance(option, click.Option) and isinstance(option.type, click.Path):
+            if option.type.file_okay is folders or option.opts[0] == "--store":
+                continue
             yield " ".join((*words, option.opts[0])), option.type
 
 
@@ -73,6 +79,38 @@ def test_all_files_that_are_written_are_of_one_kind() -> None:
     others = {name for name, kind in found.items() if not isinstance(kind, OutFile)}
     assert others == READ
     assert len(found) - len(others) >= 9
+
+
+def test_folders_are_tried_before_work() -> None:
+    """By their type, or by `rundir.check`, as a run directory is made in them."""
+    found = {name: kind for name, kind in _paths(cli, folders=True) if not kind.exists}
+    others = {name for name, kind in found.items() if not isinstance(kind, OutFolder)}
+    assert others == {*(f"{name} --out" for name in (*DRY, "chaos soak")), *FOLDERS_READ}
+    assert {*found} - others == {"report --out", "runs export --out"}
+
+
+@pytest.mark.parametrize("where", ["file", "file/deep"])
+@pytest.mark.parametrize("words", [["report"], ["report", "--figures", "pdf"], ["runs", "export"]], ids=" ".join)
+def test_a_folder_that_cannot_be_is_told_before_the_run_is_read(
+    words: list[str], where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("reports.reading.rundir.load", lambda *_: pytest.fail("the run is read"))
+    assert run_cli([*words, str(RECORDED), "--out", str(tmp_path / where)]) == 2
+    assert str(tmp_path / "file") in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_run_directory_that_cannot_be_written_is_told_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(folder: Path, _name: str) -> None:
+        raise OSError(30, "Read-only file system", str(folder))
+
+    monkeypatch.setattr(writing, "try_file", refused)
+    monkeypatch.setattr("reports.reading.rundir.load", lambda *_: pytest.fail("the run is read"))
+    assert run_cli(["report", str(RECORDED)]) == 2
+    assert f"cannot write {RECORDED}: Read-only file system" in capsys.readouterr().err
 
 
 def test_a_folder_is_refused_in_the_same_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
