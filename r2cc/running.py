@@ -36,6 +36,7 @@ def run(
     launcher: str = "direct",
     python: str | None = None,
     share_gpus: bool = False,
+    nccl: str | None = None,
     void_ok: bool = False,
     trace: bool = False,
     quiet: bool = True,
@@ -44,8 +45,8 @@ def run(
 
     `experiment` is a file, YAML text (with a line break in it) or a mapping with the same keys; `arms` some of its
     arms; `site` what `--inventory` takes; `out` where the run directory is made; `set` changes values by dotted keys,
-    as {"workload.bytes": "16MiB"}; `python` has torch, for workloads on GPUs; `trace` keeps flight
-    recorders' dumps under raw/. Nothing is printed unless `quiet` is False.
+    as {"workload.bytes": "16MiB"}; `python` has torch, for workloads on GPUs; `nccl` is a version
+    other than the usual one, for which it was built; `trace` keeps flight recorders' dumps under raw/. Nothing is printed unless `quiet` is False.
 
     An arm that deviates is no error: that is the verdict. Raises UsageError or InputErrors for bad input and InfraError
     for a machine that is not as needed (nothing was started), RunFailed when machines failed during the run,
@@ -62,7 +63,7 @@ def run(
     names = arms_of(asked, arms if arms is None or isinstance(arms, str) else ",".join(arms))
     rundir.check(Path(out))
     options: dict[str, Any] = {"python": python, "share_gpus": share_gpus, "launcher": launcher, "void_ok": void_ok}
-    options |= {"quiet": quiet, "verbose": not quiet, "trace": trace, "as_json": False}
+    options |= {"quiet": quiet, "verbose": not quiet, "trace": trace, "as_json": False, "nccl": nccl}
     with meant(parse(site), launcher) as opened:
         summary, shown = run_one(asked, names, opened, out=Path(out), **options)
     if summary.exit_code == 130:

@@ -28,12 +28,12 @@ NAMES_SHOWN = 3
 MOST_CELLS = 10_000
 
 
-def load(path: Path, site: Site | None = None) -> Campaign:
+def load(path: Path, site: Site | None = None, nccl: str | None = None) -> Campaign:
     """Reads and checks a campaign file. Raises InputErrors with every error, UsageError when it cannot be read.
 
-    `site` is for all cells, whatever the file says.
+    `site` is for all cells, whatever the file says, and so is `nccl`, the version that they run.
     """
-    reader = Reader(path, documents.load(path, CAMPAIGN), site)
+    reader = Reader(path, documents.load(path, CAMPAIGN), site, nccl)
     campaign = reader.campaign()
     if campaign is None:
         raise InputErrors(reader.errors())
@@ -47,6 +47,7 @@ class Reader:
     path: Path
     document: Document
     site: Site | None = None
+    nccl: str | None = None
     found: dict[tuple[int, str], list[str]] = field(default_factory=dict)
     sources: dict[Path, Source] = field(default_factory=dict)
 
@@ -125,7 +126,7 @@ class Reader:
                 has = f"{source.path} has {', '.join(experiment.arms)}"
                 self.report((*place, "arms"), f"no arm {arm!r}: {has}", name)
             topology = topology_of(experiment).model_dump(mode="json", exclude_defaults=True)
-            return Cell(name, source.path, experiment, arms, site, topology, entry.minutes, changes)
+            return Cell(name, source.path, experiment, arms, site, topology, entry.minutes, changes, self.nccl)
         return None
 
     def site_of(self, entry: Entry) -> Site:

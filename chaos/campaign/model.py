@@ -14,6 +14,7 @@ from pydantic import Field, StrictInt, StrictStr
 
 from chaos.experiment.model import Experiment
 from chaos.faults.spec import Model
+from harness.repo import DEFAULT_NCCL
 from harness.sites.site import Site
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -61,12 +62,16 @@ class Cell:
     """What the experiment's topology comes to, wherever it is written."""
     minutes: float | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+    nccl: str | None = None
+    """The version; None: the usual one."""
 
     @cached_property
     def fingerprint(self) -> str:
         """Another one means other results. Of all that is asked for, without defaults, so that new ones change none."""
         asked = self.experiment.model_dump(mode="json", exclude_defaults=True, exclude={"description", "topology"})
         whole = {"experiment": asked, "topology": self.topology, "arms": list(self.arms), "inventory": str(self.site)}
+        if self.nccl not in (None, DEFAULT_NCCL):
+            whole["nccl"] = self.nccl
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 
 

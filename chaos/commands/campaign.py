@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import ExperimentPath, FilePath, check_out, json_option, quiet_option
+from harness.commands.options import (
+    RUN_NCCL,
+    ExperimentPath,
+    FilePath,
+    check_out,
+    json_option,
+    nccl_option,
+    quiet_option,
+)
 from harness.commands.site_option import site_option
 from harness.commands.values import yaml_with
 from harness.schemas import dumped
@@ -26,6 +34,7 @@ EPILOG = """\b
 Examples:
   r2cc chaos campaign experiments/campaigns/two_gpus.yaml --out runs/gpu --minutes 25
   r2cc chaos campaign experiments/campaigns/two_gpus.yaml --out runs/gpu --only 'link_down*' --dry-run
+  r2cc chaos campaign experiments/campaigns/two_gpus.yaml --out runs/gpu-2.30.7 --nccl 2.30.7
   r2cc chaos campaign experiments/cloudlab/campaigns/paper.yaml --out runs/paper --inventory cluster.yaml
 
 \b
@@ -63,6 +72,7 @@ goes on with them.
 @click.option(
     "--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="Let several ranks share a GPU (CUDA's MPS)."
 )
+@nccl_option(f"{RUN_NCCL} A cell that is done is run again for another version.")
 @json_option("Print the campaign's state alone on stdout.")
 @quiet_option("Print no progress, only the table.")
 @click.pass_context
@@ -80,6 +90,7 @@ def campaign(
     trace: bool,
     python: str | None,
     share_gpus: bool,
+    version: str | None,
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -92,10 +103,11 @@ def campaign(
     from chaos.campaign.state import resume
     from harness.files.lock import exclusive
 
-    wanted = load(file, site)
+    wanted = load(file, site, version)
     for cell in wanted.cells:
         ctx.call_on_close(cell.site.close)
     names = _chosen(wanted, only)
+    _check_nccl(wanted, names)
     options = {"void_ok": void_ok, "trace": trace, "python": python, "share_gpus": share_gpus, "quiet": quiet}
     limits = Limits(minutes, names, retry)
 
@@ -125,6 +137,15 @@ def _chosen(campaign: Campaign, pattern: str | None) -> list[str]:
     return names
 
 
+def _check_nccl(campaign: Campaign, names: Sequence[str]) -> None:
+    """UsageError where a cell cannot run with the NCCL that was asked for, before the first of them is started."""
+    from chaos.testbed.workbench import layout_for
+
+    for cell in campaign.cells:
+        if cell.name in names:
+            layout_for(cell.experiment, cell.site, cell.nccl)
+
+
 def _make(out: Path) -> None:
     from harness.errors import UsageError
 
@@ -140,7 +161,7 @@ def _cell_runner(options: dict[str, Any]) -> Callable[[Cell, Path], None]:
     def run(cell: Cell, out: Path) -> None:
         from chaos.commands.one_run import run_one
 
-        settings = {**options, "out": out, "as_json": True, "verbose": False}
+        settings = {**options, "out": out, "as_json": True, "verbose": False, "nccl": cell.nccl}
         run_one(cell.experiment, list(cell.arms), cell.site, **settings)
 
     return run

@@ -10,6 +10,7 @@ import click
 from chaos.commands.one_run import last_words, run_one
 from harness.commands.launcher_option import LauncherType
 from harness.commands.options import (
+    RUN_NCCL,
     ExperimentPath,
     arms_option,
     changes_of,
@@ -88,7 +89,7 @@ interrupted and rolled back. 3 means that the infrastructure failed, the fault m
 @click.option(
     "--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="Let several ranks share a GPU (CUDA's MPS)."
 )
-@nccl_option("Run what was built for this version of NCCL (`r2cc build net --nccl`, or `build nccl` for GPUs).")
+@nccl_option(RUN_NCCL)
 @quiet_option("Print no progress, only one line on stderr for what was not as expected.")
 @click.option("--verbose", is_flag=True, help="Print plain progress lines, also on a terminal.")
 def run(

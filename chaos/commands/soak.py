@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import ExperimentPath, FilePath, Renamed, json_option, out_option, quiet_option
+from harness.commands.options import (
+    RUN_NCCL,
+    ExperimentPath,
+    FilePath,
+    Renamed,
+    json_option,
+    nccl_option,
+    out_option,
+    quiet_option,
+)
 from harness.commands.values import yaml_with
 from harness.schemas import dumped
 
@@ -78,6 +87,7 @@ GUESTS = "2x2"
 @click.option(
     "--corrupt-carrier", metavar="RANK:NIC:N", help="Self-test: that rank lies after this many lost carriers."
 )
+@nccl_option(RUN_NCCL)
 @json_option("Print soak.json without its list of faults; progress on stderr.")
 @quiet_option("No progress; on stderr only what was found, if that is a failure.")
 def soak(**options: Any) -> int:
@@ -88,6 +98,7 @@ def soak(**options: Any) -> int:
       r2cc chaos soak --minutes 60
       r2cc chaos soak --minutes 60 --seed 7 --arm balance
       r2cc chaos soak --minutes 10 --testbed uml
+      r2cc chaos soak --minutes 60 --nccl 2.30.7
       r2cc chaos soak --minutes 30 --under experiments/gpu/collectives.yaml
       r2cc chaos soak --minutes 30 --arm balance --under experiments/jobs/nccl_tests_sweep.yaml
       r2cc chaos soak --resume runs/<time>-soak --minutes 10
@@ -113,6 +124,7 @@ class Asked:
     shrink_minutes: float
     out: Path
     corrupt_carrier: str | None
+    version: str | None
     as_json: bool
     quiet: bool
 
@@ -142,7 +154,7 @@ def _soaked(asked: Asked) -> int:
         request = replace(request, open_bed=kept.open) if asked.bed != "lab" else request
         report = Soak(request, directory, asked.say, step.update).run()
     if report.exit_code or not asked.quiet:
-        click.echo(_words(report, asked.bed), err=True)
+        click.echo(_words(report, asked.bed, asked.version), err=True)
     if asked.as_json:
         click.echo(dumped(replace(report, fates=None), 1))
     click.echo(directory.shown(), err=asked.as_json)
@@ -177,7 +189,7 @@ def _request(asked: Asked, before: Report | None) -> Request:
     under, digest = (None, None) if own is None else (own.under, digest_of(own, asked.arm))
     if before is not None:
         same_workload(before, under, digest)
-    bench, build = _bench(under, asked.python, share=asked.share_gpus, quiet=asked.as_json or asked.quiet)
+    bench, build = _bench(under, asked, quiet=asked.as_json or asked.quiet)
     if before is not None:
         same_build(before, build)
     return Request(
@@ -197,15 +209,16 @@ def _request(asked: Asked, before: Report | None) -> Request:
     )
 
 
-def _bench(own: Experiment | None, python: str | None, *, share: bool, quiet: bool) -> tuple[Benches, dict[str, Any]]:
+def _bench(own: Experiment | None, asked: Asked, *, quiet: bool) -> tuple[Benches, dict[str, Any]]:
     """What runs the ranks, until the command ends, and what it was built of."""
     from chaos.testbed.hostbench import built
-    from chaos.testbed.workbench import bench_for
+    from chaos.testbed.workbench import bench_for, layout_of
     from harness.sites.inventory import parse
 
+    version = asked.version
     if own is None:
-        return built(quiet=quiet)
-    opened = bench_for(own, parse("lab"), python, share=share, quiet=quiet)
+        return built(quiet=quiet, layout=None if version is None else layout_of(version, gpus=False))
+    opened = bench_for(own, parse("lab"), asked.python, share=asked.share_gpus, quiet=quiet, version=version)
     return click.get_current_context().with_resource(opened)
 
 
@@ -240,7 +253,7 @@ def _inventory(bed: str) -> str:
     return bed if bed == "lab" else f"{bed}:{GUESTS}"
 
 
-def _words(report: Report, bed: str) -> str:
+def _words(report: Report, bed: str, version: str | None = None) -> str:
     """The last lines: what happened, and what to do with a failure."""
     text = (
         f"{report.outcome}: {report.faults} faults in {report.rounds} rounds ({report.missed} more never struck), "
@@ -250,6 +263,7 @@ def _words(report: Report, bed: str) -> str:
     )
     failure = report.failure
     where = f" --inventory {_inventory(bed)}" if report.net == "ib" else ""
+    where += f" --nccl {version}" if version else ""
     if failure is None:
         return text + (f"\n{report.reason}" if report.reason else "")
     small = "reproduced and made smaller" if failure.reproduced else "could not be reproduced"

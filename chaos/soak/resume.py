@@ -41,7 +41,8 @@ def same_build(before: Report, build: Mapping[str, Any]) -> None:
     """One soak says something of one library. UsageError when it is another."""
     if before.build_id != build.get("build_id"):
         raise UsageError(
-            f"the soak ran build {before.build_id}, and this is {build.get('build_id')}", "begin a new soak"
+            f"the soak ran build {before.build_id}, and this is {build.get('build_id')}",
+            "begin a new soak, or give the --nccl it had",
         )
 
 

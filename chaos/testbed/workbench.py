@@ -28,8 +28,13 @@ def layout_for(experiment: Experiment, site: Site, version: str | None) -> Layou
         raise UsageError(f"--nccl: on the hosts of {site} runs what was deployed there", hint)
     if not _runs_ours(experiment):
         raise UsageError(f"--nccl: the program of {experiment.name} brings its own NCCL", "workload.preload: nccl")
+    return layout_of(version, gpus=experiment.workload.uses_gpus)
+
+
+def layout_of(version: str, *, gpus: bool) -> Layout:
+    """UsageError where what runs the bench, or with `gpus` NCCL itself, was not built for that version."""
     found = programs(version)
-    folders = {"net": found.net, **({"nccl": found.nccl} if experiment.workload.uses_gpus else {})}
+    folders = {"net": found.net, **({"nccl": found.nccl} if gpus else {})}
     for name, folder in folders.items():
         if not (folder / RECORD).is_file():
             raise UsageError(f"no build for NCCL {version} in {folder}", f"r2cc build {name} --nccl {version}")

@@ -155,6 +155,10 @@ def nccl_option(text: str = OTHER_NCCL) -> Callable[[F], F]:
     return click.option("--nccl", "version", metavar="VERSION", help=text)
 
 
+RUN_NCCL = "Run what was built for this version of NCCL (`r2cc build net --nccl`, or `build nccl` for GPUs)."
+"""Of the commands that run experiments."""
+
+
 def arms_option(text: str = "Run only these arms of the experiment.") -> Callable[[F], F]:
     """`--arms A,B`, also as `--arm A`."""
     return click.option("--arms", "--arm", "arms", metavar="A,B", help=text)
