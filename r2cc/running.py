@@ -45,8 +45,9 @@ def run(
 
     `experiment` is a file, YAML text (with a line break in it) or a mapping with the same keys; `arms` some of its
     arms; `site` what `--inventory` takes; `out` where the run directory is made; `set` changes values by dotted keys,
-    as {"workload.bytes": "16MiB"}; `python` has torch, for workloads on GPUs; `nccl` is a version
-    other than the usual one, for which it was built; `trace` keeps flight recorders' dumps under raw/. Nothing is printed unless `quiet` is False.
+    as {"workload.bytes": "16MiB"}; `python` has torch, for workloads on GPUs; `nccl` is a version other than the
+    usual one, for which it was built; `trace` keeps flight recorders' dumps under raw/. Nothing is printed unless
+    `quiet` is False.
 
     An arm that deviates is no error: that is the verdict. Raises UsageError or InputErrors for bad input and InfraError
     for a machine that is not as needed (nothing was started), RunFailed when machines failed during the run,
