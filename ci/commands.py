@@ -151,7 +151,7 @@ def gate(
 def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
     text = dumped(judged, 1) + "\n"
     if out is not None:
-        write_whole(out.resolve(), text)
+        write_whole(out, text)
     if as_json:
         click.echo(text, nl=False)
     else:

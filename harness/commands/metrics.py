@@ -87,12 +87,14 @@ def _serve(folder: Path, host: str | None, address: str, port: int) -> int:
 def _write(folder: Path, host: str | None, path: Path, *, once: bool) -> int:
     import time
 
-    from harness.files.writing import write_whole
+    from harness.files.writing import target_of, write_whole
     from harness.watch.metrics import text_of
 
     said = once
     while True:
-        write_whole(path, text_of(folder, host)).chmod(0o644)
+        write_whole(path, text_of(folder, host))
+        if (target := target_of(path)) is not None:  # a terminal or /dev/null keeps its mode
+            target.chmod(0o644)
         if not said:
             _say_begun(f"writing metrics of {folder} to {path}")
             said = True

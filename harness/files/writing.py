@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +26,7 @@ OF_THE_MACHINE = (*FULL, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, er
 
 def write_whole(path: Path, content: str | bytes) -> Path:
     """A reader, a full disk or a kill never leaves half a file. Makes the folder; returns the path. Where it is a link,
-    what it leads to is written; a pipe or a device is written to as it is.
+    what it leads to is written; a pipe or a device is written to as it is, and our own output where it has come to.
 
     UsageError when it cannot be written there, InfraError when the disk is full or fails.
     """
@@ -32,11 +34,35 @@ def write_whole(path: Path, content: str | bytes) -> Path:
     with told(path):
         target = target_of(path)
         if target is None:
-            path.write_bytes(data)
+            _pour(path, data)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             _put(target, data)
     return path
+
+
+def _pour(path: Path, data: bytes) -> None:
+    """Into what is there. Our own output is not opened by its name: that would empty the file behind it, and what is
+    printed before and after would lie over the data."""
+    own = descriptor_of(path)
+    if own is None:
+        path.write_bytes(data)
+        return
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    with os.fdopen(os.dup(own), "wb") as file:
+        file.write(data)
+
+
+def descriptor_of(path: Path) -> int | None:
+    """1 of /dev/stdout, /dev/fd/1 and links to them; None for what is no open file of this process."""
+    ours, step = Path(os.path.realpath("/proc/self/fd")), path.absolute()
+    for _ in range(MOST_LINKS):
+        step = Path(os.path.realpath(step.parent)) / step.name
+        if step.parent == ours or not step.is_symlink():
+            break
+        step = step.parent / step.readlink()
+    return int(step.name) if step.parent == ours and step.name.isdecimal() else None
 
 
 def _put(path: Path, data: bytes) -> None:
@@ -78,6 +104,8 @@ def check_writable(path: Path) -> None:
             try_file(target.parent, target.name)
         elif not path.exists():  # nothing is made under /proc or /dev
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        elif (own := descriptor_of(path)) is not None and fcntl.fcntl(own, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, "it is open for reading alone", str(path))
 
 
 def check_folder(folder: Path) -> None:

@@ -261,6 +261,14 @@ def test_a_judgement_that_cannot_be_written_changes_nothing(bench: Bench, out: s
         assert store.runs()[0].tags == ()
 
 
+def test_a_judgement_on_our_own_output_is_there(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    """The file behind it is not replaced by another one, which what is printed later would not be in."""
+    words = ["gate", _run(bench.store, 1), "--policy", str(bench.policy), "--store", str(bench.store)]
+    result = CliRunner().invoke(ci, [*words, "--out", "/dev/stdout"], standalone_mode=False)
+    assert result.return_value == 0, result.output
+    assert json.loads(capfd.readouterr().out)["outcome"] == "recorded"
+
+
 def test_the_folder_of_a_judgement_is_made(bench: Bench) -> None:
     bench.out = bench.store.parent / "nowhere" / "gate.json"
     assert bench.gate(_run(bench.store, 1))[1]["outcome"] == "recorded"

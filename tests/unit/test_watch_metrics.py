@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -107,6 +108,16 @@ def test_a_textfile_is_written_whole_for_all_to_read(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "r2cc_processes 1.0" in out.read_text()
     assert out.stat().st_mode & 0o777 == 0o644
+
+
+def test_what_is_no_file_of_ours_keeps_its_mode(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As root /dev/null would be nobody else's any more."""
+    write(tmp_path, status())
+    before = os.fstat(1).st_mode
+    assert before & 0o777 != 0o644
+    done = CliRunner().invoke(metrics, ["--status", str(tmp_path), "--textfile", "/dev/stdout", "--once"])
+    assert (done.exit_code, os.fstat(1).st_mode) == (0, before), done.output
+    assert "r2cc_processes 1.0" in capfd.readouterr().out
 
 
 def test_a_second_server_on_one_port_says_so(tmp_path: Path) -> None:

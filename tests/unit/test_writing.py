@@ -122,3 +122,36 @@ write_whole(Path(sys.argv[1]), "x")
         assert ((tmp_path / "out").read_text(), (tmp_path / "out").stat().st_ino) == ("x", before)
     assert Path("/dev/stdout").readlink() == was
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
+
+
+SAYS = """
+import sys
+from pathlib import Path
+from harness.files.writing import check_writable, write_whole
+path = Path(sys.argv[1])
+check_writable(path)
+print("before")
+write_whole(path, "data\\n")
+print("after")
+"""
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+@pytest.mark.parametrize("mode", ["w", "a"])
+def test_our_own_output_keeps_what_is_printed_around_the_data(tmp_path: Path, name: str, mode: str) -> None:
+    """Opened by its name it would be emptied, also what `>>` is to keep, and then written over from its beginning."""
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    (tmp_path / "out").write_text("kept\n")
+    with (tmp_path / "out").open(mode) as out:
+        subprocess.run([sys.executable, "-c", SAYS, str(tmp_path / name)], stdout=out, check=True, timeout=60)
+    kept = "kept\n" if mode == "a" else ""
+    assert (tmp_path / "out").read_text() == f"{kept}before\ndata\nafter\n"
+
+
+def test_an_input_is_no_output(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("kept\n")
+    with (tmp_path / "in").open() as file:
+        words = [sys.executable, "-c", SAYS, "/dev/stdin"]
+        done = subprocess.run(words, stdin=file, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "cannot write /dev/stdin: it is open for reading alone" in done.stderr
+    assert (tmp_path / "in").read_text() == "kept\n"
