@@ -113,8 +113,8 @@ class RecvConnection final : public Connection {
   int64_t lastAnswer_ = 0;
   bool flushes_ = false;                 // this NCCL wants GPU memory flushed: we do it before a message counts
   bool told_ = false, unasked_ = false;  // of a message with bytes; of another one, with no flush between: see flushes_
-  OwnFlush flushRequests_[4];
-  Fenced lastFenced_{};  // repeated as it was: the sender replays from this very count
+  OwnFlush flushRequests_[NCCL_NET_MAX_REQUESTS];  // one for each message that may be here when NCCL first asks
+  Fenced lastFenced_{};                            // repeated as it was: the sender replays from this very count
   Switched lastSwitched_{};
   std::optional<Freeze> freeze_;  // not yet answered: its lanes are being fenced
   std::optional<Bye> farewell_;   // so are all

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "data/recv_connection.h"
 
@@ -103,16 +105,17 @@ ncclResult_t RecvConnection::iflush(int n, void** data, int* sizes, void** mrs, 
   for (uint64_t back = 1; back <= std::min<uint64_t>(posted_, requests_.size()); back++) {
     const Request& wrote = requests_[posted_ - back];
     if (wrote.parts == 0 || wrote.data != data[0] || !wrote.finished()) continue;
-    const auto free =
-        std::find_if(std::begin(flushRequests_), std::end(flushRequests_), [](const Request& r) { return !r.held(); });
-    if (free == std::end(flushRequests_)) break;
-    free->left.clear();
+    std::vector<OwnFlush::Written> left;
     for (int index = wrote.parts - 1; index >= 0; index--) {
       const Request& part = requests_.part(wrote, index);
       const size_t size = wrote.cut() ? part.size : static_cast<size_t>(sizes[0]);
-      if (part.surety != Surety::Flush && (size > 0 || !wrote.cut()))
-        free->left.push_back({part.lane, part.data, size});
+      if (part.surety != Surety::Flush && (size > 0 || !wrote.cut())) left.push_back({part.lane, part.data, size});
     }
+    if (left.empty()) return ncclSuccess;
+    const auto free =
+        std::find_if(std::begin(flushRequests_), std::end(flushRequests_), [](const Request& r) { return !r.held(); });
+    if (free == std::end(flushRequests_)) break;
+    free->left = std::move(left);
     free->mr = mrs[0];
     free->flush = nullptr;
     const Outcome outcome = flushNext(*free);
