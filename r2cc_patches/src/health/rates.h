@@ -2,9 +2,9 @@
 // own: the first that is sure tells the others, so that all that share the NIC move within milliseconds.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "data/send_connection.h"
 #include "health/nic_report.h"
@@ -20,7 +20,7 @@ class Rates {
     if (!peer.weConnect || !compares() || !peer.capacities.due(now)) return;
     for (const auto& [id, connection] : peer.sends) connection->sample(peer.capacities);
     for (const auto& path : peer.paths()) {
-      if (path->capacity < 1.0) peer.capacities.doubt(*path, !weakOtherWay(path->local));
+      if (path->capacity < 1.0) peer.capacities.doubt(*path, !weakOtherWay(path->local, now));
     }
     for (const Path* path : peer.capacities.close(peer.paths(), now)) {
       onCapacity(peer, *path);
@@ -44,14 +44,19 @@ class Rates {
 
  private:
   bool compares() const { return compares_ && report_.comparable(); }
-  /// Whether somebody who sends to this NIC of ours says that it is slow.
-  bool weakOtherWay(size_t nic) const {
-    return std::any_of(shared_.peers.begin(), shared_.peers.end(), [nic](const auto& entry) {
-      const auto& paths = entry.second->paths();
-      return !entry.second->weConnect && std::any_of(paths.begin(), paths.end(), [nic](const auto& path) {
-        return path->data && path->local == nic && path->capacity < 1.0;
-      });
-    });
+  /// Whether somebody who sends to this NIC of ours says that it is slow. Looked up once a window, for all peers.
+  bool weakOtherWay(size_t nic, int64_t now) {
+    if (now - weakLookedNs_ >= kWindowNs) {
+      weakLookedNs_ = now;
+      weak_.assign(shared_.nics.size(), false);
+      for (const auto& [key, peer] : shared_.peers) {
+        if (peer->weConnect) continue;
+        for (const auto& path : peer->paths()) {
+          if (path->data && path->capacity < 1.0) weak_[path->local] = true;
+        }
+      }
+    }
+    return weak_[nic];
   }
   void onCapacity(Peer& peer, const Path& path) {
     peer.plansVersion++;
@@ -83,6 +88,8 @@ class Rates {
   Shared& shared_;
   NicReport& report_;
   const bool compares_;
+  std::vector<bool> weak_;  // local NICs, of what is sent to them
+  int64_t weakLookedNs_ = INT64_MIN / 2;
 };
 
 }  // namespace r2cc
