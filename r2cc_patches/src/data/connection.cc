@@ -90,9 +90,13 @@ std::string Connection::planShares() const {
   return out;
 }
 
-void* Connection::contextOf(const Path* path) const {
-  void* own = (*services_.local)[path->local].ctx;
-  return own != nullptr ? own : ctx_;
+LanePtr Connection::makeLane(uint32_t laneId, Path* path) {
+  const LocalNic& nic = (*services_.local)[path->local];
+  auto lane =
+      std::make_shared<Lane>(this, laneId, sends_, path, nic.dev, nic.inner, nic.ctx != nullptr ? nic.ctx : ctx_);
+  lane->keeps = nic.keeps;
+  lane->createdNs = runNs();
+  return lane;
 }
 
 Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* profiler) {

@@ -222,7 +222,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// The NICs of the newest step with their weights: "eth0:25,eth2:6".
   std::string planShares() const;
   const InnerNet& innerOf(const Path* path) const { return (*services_.local)[path->local].inner; }
-  void* contextOf(const Path* path) const;
+  LanePtr makeLane(uint32_t laneId, Path* path);
 
   const Services& services_;
   void* const ctx_;

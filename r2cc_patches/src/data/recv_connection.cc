@@ -215,10 +215,9 @@ void RecvConnection::onOpenLane(const OpenLane& message) {
 
 LanePtr RecvConnection::listenOn(Path& path, uint32_t laneId) {
   if (lanes_.size() >= kMaxLanes || path.use == PathUse::SideOnly) return nullptr;
-  const int dev = (*services_.local)[path.local].dev;
-  auto lane = std::make_shared<Lane>(this, laneId, /*sends=*/false, &path, dev, innerOf(&path), contextOf(&path));
-  lane->createdNs = runNs();
-  if (lane->inner.net->listen(lane->ctx, dev, lane->handle.data(), &lane->listenComm) != ncclSuccess) return nullptr;
+  LanePtr lane = makeLane(laneId, &path);
+  if (lane->inner.net->listen(lane->ctx, lane->dev, lane->handle.data(), &lane->listenComm) != ncclSuccess)
+    return nullptr;
   const InnerOps& ops = *lane->inner.ops;
   if (ops.lockListen != nullptr)
     ops.lockListen(lane->listenComm, lane->handle.data(), laneSecret(peer.key.key(), id, laneId));

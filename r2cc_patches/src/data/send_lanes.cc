@@ -50,10 +50,7 @@ bool SendConnection::opening(const Path* path) const {
 }
 
 void SendConnection::requestLane(Path* path) {
-  const int dev = (*services_.local)[path->local].dev;
-  const auto lane =
-      std::make_shared<Lane>(this, ++lanesMade_, /*sends=*/true, path, dev, innerOf(path), contextOf(path));
-  lane->createdNs = runNs();
+  const LanePtr lane = makeLane(++lanesMade_, path);
   addLane(lane);
   nextRepeat_ = runNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;

@@ -27,7 +27,7 @@ struct Closer::State {
   std::deque<Given> lanes;
   bool stop = false;
   bool done = false;
-  bool abandoned = false;
+  bool alone = false;  // nobody waits any more
 };
 
 Closer::Closer() : state_(std::make_shared<State>()), thread_([state = state_] { loop(state); }) {
@@ -39,7 +39,7 @@ Closer::~Closer() {
   state_->stop = true;
   state_->changed.notify_all();
   const bool done = state_->changed.wait_for(lock, hurries_ ? kLittle : kPatience, [this] { return state_->done; });
-  state_->abandoned = !done;
+  state_->alone = !done;
   lock.unlock();
   if (done) {
     thread_.join();
@@ -57,7 +57,7 @@ void Closer::close(LanePtr lane) {
 void Closer::loop(const std::shared_ptr<State>& state) {
   askForShortSlices();
   std::unique_lock<std::mutex> lock(state->mutex);
-  while (!state->abandoned && (!state->stop || !state->lanes.empty())) {
+  while (!state->stop || !state->lanes.empty()) {
     if (state->lanes.empty()) {
       state->changed.wait(lock);
       continue;
@@ -66,15 +66,16 @@ void Closer::loop(const std::shared_ptr<State>& state) {
       state->changed.wait_until(lock, due);
       continue;
     }
-    const LanePtr lane = std::move(state->lanes.front().lane);
+    LanePtr lane = std::move(state->lanes.front().lane);
     state->lanes.pop_front();
     if (lane->users > 0) {
       state->lanes.push_back({lane, std::chrono::steady_clock::now()});
-      state->changed.wait_for(lock, kInUse);
+      state->changed.wait_for(lock, state->alone ? kLater : kInUse);
       continue;
     }
     lock.unlock();
     dispose(*lane);
+    lane.reset();  // the last one may end the net that it needed
     lock.lock();
   }
   state->done = true;

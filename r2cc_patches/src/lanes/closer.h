@@ -12,7 +12,8 @@ namespace r2cc {
 class Closer {
  public:
   Closer();
-  /// Waits for what is still to be closed, but not for ever: a thread that hangs in the kernel is left behind.
+  /// Waits for what is still to be closed, but not for ever: then the thread goes on alone, and ends when all is
+  /// closed. What a lane needs for that lives as long (Lane::keeps).
   ~Closer();
   Closer(const Closer&) = delete;
   Closer& operator=(const Closer&) = delete;

@@ -73,6 +73,7 @@ struct alignas(64) Lane {
   Path* const path;  // owned by the peer, which outlives its connections
   const int dev;     // local device of the inner net
   void* const ctx;
+  std::shared_ptr<const void> keeps;  // what inner and ctx need to live; none where they outlive the process's engine
 
   bool remoteUp = false;  // sender: the receiver holds its end
   bool placed = true;     // both ends are on the NICs of its path; neighbours' ARP tables may say otherwise at first

@@ -143,7 +143,13 @@ void* StagedNet::context(void* innerCtx) {
   return context.get();
 }
 
+void StagedNet::warnThrough(Warn warn) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  warn_ = std::move(warn);
+}
+
 void StagedNet::warn(const std::string& what) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (warn_ != nullptr) warn_("R2CC: staging over " + std::string(inner_.net->name) + ": " + what);
 }
 

@@ -42,8 +42,8 @@ class StagedNet {
   /// Pins buffers for this many messages of this size while waiting is harmless: at setup.
   void reserve(size_t messageBytes, int messages) { pool_.reserve(messageBytes, messages); }
   size_t pinnedBytes() const { return pool_.bytes(); }
-  /// Before any comm is made.
-  void warnThrough(Warn warn) { warn_ = std::move(warn); }
+  /// At any time.
+  void warnThrough(Warn warn);
 
  private:
   friend class StagedComm;
@@ -55,13 +55,13 @@ class StagedNet {
   void warn(const std::string& what) const;
 
   const InnerNet inner_;
-  Warn warn_;
+  Warn warn_;  // under mutex_
   const int64_t copyLimitNs_;
   const std::unique_ptr<DeviceCopy> copies_;
   BouncePool pool_;
   ncclNet_t table_;
   InnerOps ops_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<void*, std::unique_ptr<Context>> contexts_;
   /// A copy did not end although its comm was fenced: nothing is staged any more, as memory may still be written to.
   std::atomic<bool> stuck_{false};

@@ -26,8 +26,8 @@ class LastResort {
   /// Null where none is configured, or (with one warning) where it cannot be had. `nics`: those there are already.
   static std::unique_ptr<LastResort> make(const Config& config, const Init& init, const std::vector<LocalNic>& nics,
                                           const Warn& warn);
-  /// All its comms are closed by now.
-  ~LastResort();
+  /// Lanes that are still to be closed keep what they need.
+  ~LastResort() = default;
   LastResort(const LastResort&) = delete;
   LastResort& operator=(const LastResort&) = delete;
 
@@ -39,8 +39,8 @@ class LastResort {
 
  private:
   LastResort() = default;
-  void* ctx_ = nullptr;
-  std::unique_ptr<StagedNet> staged_;
+  struct Net;
+  std::shared_ptr<Net> net_;
   LocalNic nic_;
 };
 

@@ -196,8 +196,7 @@ ncclResult_t NetProcess::start(const LastResort::Init& init) {
     if (!encrypts_) return ncclInvalidUsage;
     bar();
   } catch (const std::exception& problem) {
-    engine_.reset();
-    lastResort_.reset();
+    end();
     warn(std::string("R2CC: cannot start: ") + problem.what() +
          (encrypts_ ? "" : ". This process is passed through unwrapped, as stock"));
     if (encrypts_) bar();
@@ -243,7 +242,7 @@ void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init
   const bool adds = inner_.ops != nullptr && inner_.ops->addDown != nullptr;
   const uint64_t late = adds ? inner_.ops->addDown() : 0;
   const std::vector<NicName> devices = nicNames(inner_);
-  distances_ = Distances(devices, settings.topologyFile, hostName(), [this](const std::string& t) { warn(t); });
+  distances_ = Distances(devices, settings.topologyFile, hostName(), warner());
   info("R2CC: NIC distances from " + (distances_.fromFile() ? settings.topologyFile : "sysfs") + ": " +
        distances_.describe());
   std::vector<LocalNic> nics = localNics(inner_, late);
@@ -259,12 +258,12 @@ void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init
          ": no usable IP address (IPv6 link-local does not count), so passed through unwrapped, as "
          "stock: faults of these NICs are not survived. An address on each would change that");
   }
-  lastResort_ = LastResort::make(settings, init, nics, [this](const std::string& t) { warn(t); });
+  lastResort_ = LastResort::make(settings, init, nics, warner());
   addSpecialNics(nics, settings, lastResort_.get());
   const auto distance = [this](size_t a, size_t b) { return distances_.distance(a, b); };
   engine_ = std::make_unique<Engine>(
-      settings, inner_, std::move(nics), [this](const std::string& t) { warn(t); }, nullptr,
-      [this](const std::string& t) { info(t); }, distance, &healthBoard());
+      settings, inner_, std::move(nics), warner(), nullptr, [this](const std::string& t) { info(t); }, distance,
+      &healthBoard());
   if (lastResort_ != nullptr) lastResort_->warnThrough(engine_->warner());
   sayEncryption(settings);
 }
@@ -294,10 +293,15 @@ ncclResult_t NetProcess::finalize(void* ctx) {
   if (users_ > 0 && --users_ == 0) {
     if (engine_ != nullptr && worldRank() <= 0) sayInPathLocked();
     if (engine_ != nullptr) sayEnd();
-    engine_.reset();
-    lastResort_.reset();
+    end();
   }
   return inner_.net->finalize(ctx);
+}
+
+void NetProcess::end() {
+  if (lastResort_ != nullptr) lastResort_->warnThrough(warner());  // a lane of it may be closed after the engine's end
+  engine_.reset();
+  lastResort_.reset();
 }
 
 /// On stderr, for those who set nothing: by rank 0 alone. Where no launcher says which that is, in NCCL's log.

@@ -53,6 +53,10 @@ class NetProcess {
   void sayEncryption(const Config& settings) const;
   void sayInPathLocked();
   void sayEnd();
+  void end();
+  std::function<void(const std::string&)> warner() const {
+    return [this](const std::string& text) { warn(text); };
+  }
   void describe(int mode, const std::vector<NicName>& devices);
   void makeEngine(const Config& settings, const LastResort::Init& init);
 

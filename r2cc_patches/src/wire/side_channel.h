@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ struct LocalNic {
   int dev = 0;          // which device of that it is
   double rateGbit = 0;  // 0: unknown
   bool assumedDown = false;
-  bool late = false;    // it has no address yet, and may get one
-  void* ctx = nullptr;  // to call it with; null: the communicator's own
+  bool late = false;                    // it has no address yet, and may get one
+  void* ctx = nullptr;                  // to call it with; null: the communicator's own
+  std::shared_ptr<const void> keeps{};  // what inner and ctx need to live, where these do not always
 };
 
 /// Finds name's ifindex and first usable address (IPv4 first); family stays 0 when there is none.

@@ -20,16 +20,8 @@ RigOptions rdma() {
   return o;
 }
 
-}  // namespace
-
-// NCCL never flushes messages of LL and LL128. A collective of another protocol comes later over the same connection.
-TEST(net_rdma_the_first_flush_makes_all_parts_visible) {
-  RigOptions o = rdma();
-  o.mode = 2;
-  o.slots = 2;
-  o.bytes = 56 << 10;
-  Rig rig(o);
-  std::atomic<int> most{0};
+/// Counts the parts of a message of which the ends have told each other.
+void spyParts(Rig& rig, std::atomic<int>& most) {
   rig.spy = [&](int, const NicAddress&, const std::vector<uint8_t>& bytes) {
     const auto parsed = Parsed::open(bytes.data(), bytes.size());
     if (!parsed) return;
@@ -40,6 +32,19 @@ TEST(net_rdma_the_first_flush_makes_all_parts_visible) {
       if (message.parts > most) most = message.parts;
     });
   };
+}
+
+/// NCCL never flushes messages of LL and LL128. A collective of another protocol comes later over the same connection:
+/// then `slots` messages are here at once, and it asks for a flush of each. Returns how many were under way at once.
+int firstFlushes(uint64_t slots, int rails, int64_t lateNs) {
+  RigOptions o = rdma();
+  o.rails = rails;
+  o.mode = 2;
+  o.slots = slots;
+  o.bytes = 56 << 10;
+  Rig rig(o);
+  std::atomic<int> most{0};
+  spyParts(rig, most);
   const Stream& s = rig.stream(0, 1, 0, 4000);
   s.receiver->asksToFlush = false;
   rig.fabric.needsNoFlush();
@@ -53,13 +58,25 @@ TEST(net_rdma_the_first_flush_makes_all_parts_visible) {
   s.sender->limit = s.receiver->limit = limit;
   CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == limit; }));
   rig.fabric.needsNoFlush(false);
+  rig.fabric.endFlushesLate(lateNs);
   s.receiver->asksToFlush = true;
+  s.receiver->askBelow = limit;
   s.sender->limit = s.receiver->limit = UINT64_MAX;
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->posted() == limit + slots; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  s.receiver->askBelow = UINT64_MAX;
   CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > limit + 50; }));
   rig.stop();
   for (const std::string& violation : rig.fabric.violations()) CHECK_EQ(violation, "");
   CHECK_EQ(s.receiver->wrong(), "");
+  return s.receiver->mostFlushes;
 }
+
+}  // namespace
+
+TEST(net_rdma_the_first_flush_makes_all_parts_visible) { CHECK(firstFlushes(2, 4, 0) >= 1); }
+
+TEST(net_rdma_first_flushes_are_asked_for_at_once) { CHECK_EQ(firstFlushes(6, 8, msToNs(3)), 6); }
 
 // NCCL_GDR_FLUSH_DISABLE, sockets as the last resort, the nets of others: asked, and done without a request.
 TEST(net_rdma_a_transport_that_has_nothing_to_flush_fails_over) {

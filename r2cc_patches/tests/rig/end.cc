@@ -115,34 +115,45 @@ class Receiver final : public End {
   }
 
   bool harvest() override {
-    if (done_ == posted_ || done_ >= askBelow) return false;
-    if (flush_ == nullptr) {
-      auto& request = *static_cast<r2cc::Request*>(requests_[done_ % kSlots]);
-      int done = 0;
-      if (request.connection->test(request, &done, &size_) != ncclSuccess) return fail(), false;
-      if (!done) return false;
-      if (!startFlush()) return false;
-    }
-    if (!flushed()) return false;
-    if (gpu_ != nullptr && size_ > 0) (void)gpu_->reads(slot(done_), static_cast<size_t>(size_));
-    check(static_cast<size_t>(size_));
+    const bool more = received_ < posted_ && received_ < askBelow && receive();
+    if (done_ == received_ || !flushed(here(done_))) return more;
+    const auto size = static_cast<size_t>(here(done_).size);
+    if (gpu_ != nullptr && size > 0) (void)gpu_->reads(slot(done_), size);
+    check(size);
     oneDone();
     return true;
   }
 
-  /// As NCCL where its GPU needs it: a flush before the message is used.
-  bool startFlush() {
-    if (gpu_ == nullptr || size_ == 0 || !asksToFlush) return true;
-    void* data = slot(done_);
-    if (connection().iflush(1, &data, &size_, &mr_, &flush_) != ncclSuccess) return fail(), false;
+  /// What came, until it is used.
+  struct Here {
+    int size = 0;
+    void* flush = nullptr;
+  };
+  Here& here(uint64_t message) { return here_[message % kSlots]; }
+
+  bool receive() {
+    auto& request = *static_cast<r2cc::Request*>(requests_[received_ % kSlots]);
+    Here now;
+    int done = 0;
+    if (request.connection->test(request, &done, &now.size) != ncclSuccess) return fail(), false;
+    if (!done || !startFlush(now)) return false;
+    here(received_++) = now;
     return true;
   }
-  bool flushed() {
-    if (flush_ == nullptr) return true;
-    auto& request = *static_cast<r2cc::Request*>(flush_);
+  /// As NCCL where its GPU needs it: a flush before the message is used. Meanwhile others come, and are flushed.
+  bool startFlush(Here& now) {
+    if (gpu_ == nullptr || now.size == 0 || !asksToFlush) return true;
+    void* data = slot(received_);
+    if (connection().iflush(1, &data, &now.size, &mr_, &now.flush) != ncclSuccess) return fail(), false;
+    if (now.flush != nullptr) mostFlushes = std::max(mostFlushes.load(), ++flushes_);
+    return true;
+  }
+  bool flushed(Here& now) {
+    if (now.flush == nullptr) return true;
+    auto& request = *static_cast<r2cc::Request*>(now.flush);
     int done = 0;
     if (request.connection->test(request, &done, nullptr) != ncclSuccess) return fail(), false;
-    if (done) flush_ = nullptr;
+    if (done) now.flush = nullptr, flushes_--;
     return done != 0;
   }
 
@@ -164,8 +175,9 @@ class Receiver final : public End {
   }
   Fabric* const gpu_;
   void* listen_ = nullptr;
-  void* flush_ = nullptr;
-  int size_ = 0;
+  uint64_t received_ = 0;
+  Here here_[kSlots];
+  int flushes_ = 0;
 };
 
 }  // namespace

@@ -63,6 +63,8 @@ class End {
   std::atomic<uint64_t> askBelow{UINT64_MAX};
   /// NCCL asks for a flush of each message in GPU memory.
   std::atomic<bool> asksToFlush{true};
+  /// Flushes that NCCL asked for and that were under way at once.
+  std::atomic<int> mostFlushes{0};
 
  protected:
   virtual void connect() = 0;
