@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-#include <future>
 #include <utility>
 
 #include "agree/session.h"
+#include "base/file_limit.h"
 #include "base/json/text.h"
 
 namespace r2cc::agree {
@@ -61,7 +61,7 @@ std::vector<Card> exchange(const Card& mine, const Options& options, const AllGa
 class Agreement::Impl {
  public:
   Impl(const Options& options, const AllGather& gather, Decide decide, Prepare prepare)
-      : goodbye_(options.goodbye), loop_(Loop::shared()), worker_(std::make_unique<Worker>()) {
+      : loop_(Loop::shared()), worker_(std::make_unique<Worker>()) {
     Card mine;
     mine.host = options.bindAddress;
     mine.where = whereAmI(options.bindAddress);
@@ -70,6 +70,7 @@ class Agreement::Impl {
     const Address address = parseAddress(options.bindAddress, 0);
     Fd listener;
     if (options.rank == 0) {
+      raiseFileLimit();  // a descriptor for each rank
       listener = listenOn(address);
       const Address bound = boundTo(listener);
       mine.port = portOf(bound);
@@ -90,12 +91,9 @@ class Agreement::Impl {
   }
 
   ~Impl() {
-    std::promise<void> left;
-    std::future<void> done = left.get_future();
-    loop_->call([&] { session_->leave([&left] { left.set_value(); }); });
-    done.wait_for(goodbye_);
-    loop_->call([&] { session_->stop(); });
-    worker_.reset();  // what it still posts finds no session
+    loop_->call([&] { session_->leave(); });
+    worker_.reset();  // what it posts comes before what follows, or finds nothing to do
+    loop_->call([&] { session_->end(); });
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -108,7 +106,6 @@ class Agreement::Impl {
   Loop& loop() { return *loop_; }
 
  private:
-  const std::chrono::milliseconds goodbye_;
   const std::shared_ptr<Loop> loop_;
   std::unique_ptr<Worker> worker_;
   std::shared_ptr<Session> session_;

@@ -55,7 +55,7 @@ struct Options {
   std::chrono::milliseconds promise{2000};      // ... and this long for everybody's promise
   std::chrono::milliseconds gather{20};         // reports within this time make one decision
   std::chrono::milliseconds quiet{500};         // at least this between two switches; doubles while they fail, to 60 s
-  std::chrono::milliseconds goodbye{1000};      // the destructor waits at most this long for the others to hear of it
+  std::chrono::milliseconds goodbye{1000};      // for so long at most the others are waited for to hear of the end
   std::function<bool()> aborted;                // polled every millisecond while enter() waits; may be empty
   std::function<void(const std::string&)> log;  // background thread; one line; may be empty
   /// As log, of what a user has to mend: on every rank. Empty: log has it.
@@ -107,8 +107,9 @@ class Agreement {
   Stats stats() const;
 
   /// In a child that was forked meanwhile all of these do nothing, and enter() throws once its lease is over.
-  /// Tells the others (a running switch is withdrawn for all) and returns within Options::goodbye, plus what a
-  /// running callback still takes. No thread may be in enter().
+  /// Tells the others (a running switch is withdrawn for all), and waits for a running callback alone: nothing of the
+  /// caller's is called any more. That the others have heard it is waited for by the background thread, whose end (with
+  /// the process's last agreement) may take Options::goodbye. Not at all where `aborted`. No thread may be in enter().
   ~Agreement();
   Agreement(const Agreement&) = delete;
   Agreement& operator=(const Agreement&) = delete;

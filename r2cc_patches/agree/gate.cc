@@ -123,9 +123,7 @@ uint64_t Gate::margin(int64_t windowNs) const {
 Promise Gate::promise(uint64_t index, int64_t windowNs) {
   const std::lock_guard lock(mutex_);
   takeBack();
-  // Not before the first group of a decision that is not in force yet: decisions take turns in one order everywhere.
-  uint64_t last = std::max(index, leased_ + margin(windowNs));
-  if (!pending_.empty()) last = std::max(last, pending_.back().first);
+  const uint64_t last = std::max(index, leased_ + margin(windowNs));
   promised_ = last;
   return {seen_, last, history_};
 }
@@ -134,6 +132,7 @@ void Gate::commit(Decision decision) {
   {
     const std::lock_guard lock(mutex_);
     promised_.reset();
+    while (!pending_.empty() && pending_.back().first >= decision.first) pending_.pop_back();
     pending_.push_back(std::move(decision));
   }
   changed_.notify_all();

@@ -71,7 +71,9 @@ class Gate {
   // ---- the background thread
   /// Promises max(index, what was leased plus what this rank may enter within `windowNs` at its pace).
   Promise promise(uint64_t index, int64_t windowNs);
-  /// From `decision.first` on; ends the promise. `decision.first` lies beyond it.
+  /// From `decision.first` on; ends the promise. `decision.first` lies beyond it. An earlier decision that would hold
+  /// from the same group on, or a later one, never comes into force: so it is on all ranks, as whoever had entered that
+  /// group would have promised a later one.
   void commit(Decision decision);
   /// Ends the promise: everything stays as it is.
   void withdraw();

@@ -67,7 +67,6 @@ void Session::start(Fd listener) {
 void Session::stop() {
   loop_.remove(*this);
   transport_.reset();
-  left_ = nullptr;
 }
 
 AgreementBroken Session::aborted() const {
@@ -78,15 +77,24 @@ void Session::abort() {
   if (transport_) member_.leave(false);
 }
 
-void Session::leave(std::function<void()> done) {
-  left_ = std::move(done);
+void Session::leave() {
   member_.leave(true);
+  drainOwn();  // rank 0 hears itself, and tells the others
+}
+
+void Session::end() {
+  const bool aborted = options_.aborted && options_.aborted();
+  if (aborted || transport_->delivered()) return stop();
+  endsAt_ = loop_.now() + ns(options_.goodbye);
+  ending_ = shared_from_this();
+  loop_.stay(1);
 }
 
 // ---- Timed
 
 int64_t Session::deadline() const {
   int64_t next = transport_->deadline();
+  if (ending_) next = std::min(next, endsAt_);
   if (coordinator_) next = std::min(next, coordinator_->deadline());
   if (toReport_ && (options_.rank == 0 || transport_->able())) next = std::min(next, reportAt_);
   return next;
@@ -99,8 +107,11 @@ void Session::tick(int64_t now) {
   if (coordinator_) coordinator_->tick(now);
   passOn();
   drainOwn();
-  // Said to itself, heard and answered: nothing is left that nobody looks at before the next event.
-  if (left_ && transport_->delivered()) std::exchange(left_, nullptr)();
+  if (!ending_ || (now < endsAt_ && !transport_->delivered())) return;
+  loop_.post([self = std::exchange(ending_, nullptr)] {  // not while the loop goes through what ticks
+    self->stop();
+    self->loop_.stay(-1);
+  });
 }
 
 void Session::drainOwn() {
@@ -224,7 +235,7 @@ bool Session::able() {
 }
 
 void Session::log(const std::string& line) {
-  if (options_.log) options_.log((options_.name.empty() ? "" : options_.name + ": ") + line);
+  if (options_.log && endsAt_ == 0) options_.log((options_.name.empty() ? "" : options_.name + ": ") + line);
 }
 
 // ---- Member::Actions
@@ -268,7 +279,7 @@ void Session::fail(const AgreementBroken& why) {
 }
 
 void Session::warn(const std::string& line) {
-  if (!options_.warn) return log(line);
+  if (!options_.warn || endsAt_ != 0) return log(line);
   options_.warn((options_.name.empty() ? "" : options_.name + ": ") + line);
 }
 

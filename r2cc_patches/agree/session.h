@@ -38,10 +38,12 @@ class Session : public std::enable_shared_from_this<Session>,
   // ---- the loop's thread
   /// `listener` on rank 0 only.
   void start(Fd listener);
-  void stop();
   void abort();
-  /// `done` is called once the others know, or need not.
-  void leave(std::function<void()> done);
+  /// Tells the others.
+  void leave();
+  /// After leave(): it lives until the others know, or need not, or Options::goodbye is over. It calls nothing of the
+  /// caller's any more.
+  void end();
 
   // Upward, for its transport
   void received(int rank, const Message& message) override;
@@ -70,6 +72,7 @@ class Session : public std::enable_shared_from_this<Session>,
   void fail(const AgreementBroken& why) override;
   size_t pending() override { return gate_.pending(); }
 
+  void stop();
   void takeReport();
   void passOn();
   void drainOwn();
@@ -93,7 +96,8 @@ class Session : public std::enable_shared_from_this<Session>,
   int64_t reportAt_ = 0;
   uint64_t nextRefusal_ = 1;  // to be said
   bool saidUnreached_ = false;
-  std::function<void()> left_;
+  std::shared_ptr<Session> ending_;  // itself, while it ends
+  int64_t endsAt_ = 0;               // 0: it does not end
 
   mutable std::mutex mutex_;  // both below
   Stats stats_;

@@ -44,12 +44,15 @@ byte leaves = LEAVES, deaths = DEATHS, silences = SILENCES;
 mtype phase = Idle;
 byte round, answers, last, named;
 
+/* the decision after the one in force that was not dropped: with two rounds one may be */
+#define NEXT(r) (AT(r, epoch[r] + 1) + (first[AT(r, epoch[r] + 1)] == 0 && known[r] > epoch[r] + 1))
+
 #define WAITS(r) (promised[r] != NONE && entered[r] + 1 > promised[r])
 
 inline look(r) { /* entering the next group takes a new lease */
   if
-  :: first[AT(r, epoch[r] + 1)] != 0 && first[AT(r, epoch[r] + 1)] <= entered[r] + 1 ->
-     epoch[r]++;
+  :: first[NEXT(r)] != 0 && first[NEXT(r)] <= entered[r] + 1 ->
+     epoch[r] = NEXT(r) - AT(r, 0);
      assert(first[AT(r, epoch[r])] == entered[r] + 1) /* it holds from its first group on, not later */
   :: else
   fi;
@@ -59,7 +62,7 @@ inline look(r) { /* entering the next group takes a new lease */
 #endif
 #ifndef M_LEASE_OVER_FIRST
   if
-  :: first[AT(r, epoch[r] + 1)] != 0 && leased[r] >= first[AT(r, epoch[r] + 1)] -> leased[r] = first[AT(r, epoch[r] + 1)] - 1
+  :: first[NEXT(r)] != 0 && leased[r] >= first[NEXT(r)] -> leased[r] = first[NEXT(r)] - 1
   :: else
   fi
 #endif
@@ -103,12 +106,15 @@ end:
 #else
         promised[r] = MAX(g, leased[r]);
 #endif
-#ifndef M_PROMISE_BEFORE_PENDING
-        promised[r] = MAX(promised[r], first[AT(r, known[r])]);
-#endif
         printf("    R  %d promises %d\n", r, promised[r]);
         up[r] ! Promised, n, promised[r]
      :: kind == Commit && task[r] == n ->
+#ifndef M_NOTHING_IS_DROPPED
+        if /* what would hold from here on or later never does */
+        :: known[r] > epoch[r] && first[AT(r, known[r])] >= g -> first[AT(r, known[r])] = 0
+        :: else
+        fi;
+#endif
         known[r]++;
         assert(g > entered[r]); /* nobody is there yet */
         first[AT(r, known[r])] = g;

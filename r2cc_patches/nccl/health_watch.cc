@@ -1,15 +1,14 @@
 #include "health_watch.h"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #include "base/signals.h"
 #include "record/r2cc_health.h"
-#include "schedules.h"
 
 namespace r2cc::schedules {
 namespace {
@@ -19,18 +18,19 @@ constexpr std::chrono::milliseconds kPeriod{5};  // a switch takes longer by far
 struct Watch {
   std::mutex mutex;
   std::condition_variable news;
-  std::vector<Schedules*> all;
+  std::map<const void*, std::function<void()>> all;
   std::thread thread;
+  unsigned threads = 0;  // that there were: each ends when the next one may begin, whoever was added meanwhile
 
-  void run() {
+  void run(unsigned mine) {
     std::unique_lock<std::mutex> lock(mutex);
     uint64_t seen = r2ccHealthVersion();
-    while (!all.empty()) {
+    while (mine == threads) {
       news.wait_for(lock, kPeriod);
       const uint64_t now = r2ccHealthVersion();
-      if (now == seen) continue;
+      if (now == seen || mine != threads) continue;
       seen = now;
-      for (Schedules* who : all) who->report();
+      for (const auto& [who, tell] : all) tell();
     }
   }
 };
@@ -43,27 +43,28 @@ Watch& watch() {
 
 }  // namespace
 
-void HealthWatch::add(Schedules* who) {
+void HealthWatch::add(const void* who, std::function<void()> tell) {
   Watch& it = watch();
   const std::lock_guard<std::mutex> lock(it.mutex);
-  it.all.push_back(who);
-  if (it.all.size() > 1) return;
-  if (it.thread.joinable()) it.thread.join();  // it saw an empty list, and needs no lock any more
-  const SignalsBlocked blocked;
-  it.thread = std::thread([&it] { it.run(); });
+  if (!it.thread.joinable()) {
+    const SignalsBlocked blocked;
+    it.thread = std::thread([&it, mine = it.threads] { it.run(mine); });
+  }
+  it.all[who] = std::move(tell);
 }
 
-void HealthWatch::remove(Schedules* who) {
+void HealthWatch::remove(const void* who) {
   Watch& it = watch();
   std::thread ended;
   {
     const std::lock_guard<std::mutex> lock(it.mutex);
-    it.all.erase(std::remove(it.all.begin(), it.all.end(), who), it.all.end());
-    if (!it.all.empty()) return;
+    it.all.erase(who);
+    if (!it.all.empty() || !it.thread.joinable()) return;
+    it.threads++;
     it.news.notify_all();
     ended = std::move(it.thread);
   }
-  if (ended.joinable()) ended.join();
+  ended.join();
 }
 
 }  // namespace r2cc::schedules

@@ -13,6 +13,7 @@ $(OBJ)/nccl/compiles: $(NCCL_SRCS) $(wildcard nccl/*.h agree/*.h agree/*/*.h pla
 NCCL_TEST_SRCS := $(wildcard tests/nccl/*.cc)
 NCCL_TEST_FORK := $(wildcard $(addprefix $(NCCL_TREE)/src/,init.cc init_nvtx.cc group.cc debug.cc os/linux.cc misc/argcheck.cc \
   misc/utils.cc misc/param.cc param/param.cc param/param_registry.cc))
-NCCL_TEST_O = $(call ours_o,$(NCCL_TEST_SRCS) nccl/lost_ranks.cc nccl/chain_buffers.cc $(NCCL_TEST_FORK))
+NCCL_TEST_O = $(call ours_o,$(NCCL_TEST_SRCS) nccl/lost_ranks.cc nccl/chain_buffers.cc \
+  nccl/health_watch.cc $(NCCL_TEST_FORK))
 $(OBJ)/tests/nccl/%.o: OURS += $(NCCL_PART_INC)
 $(OBJ)/fork/init.o $(OBJ)/fork/group.o: FORK += -Inccl

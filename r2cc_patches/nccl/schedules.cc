@@ -139,7 +139,7 @@ ncclResult_t Schedules::startAgreement() {
       options, [this](const std::string& mine) { return gatherTexts(comm_, mine); },
       [this](const std::vector<std::string>& reports) { return decide(reports); },
       [this](const std::string& proposal) { return prepare(proposal); });
-  HealthWatch::add(this);
+  HealthWatch::add(this, [this] { report(); });
   report();
   return ncclSuccess;
 }

@@ -1,6 +1,8 @@
 #include "agree/net/hub.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,11 +13,12 @@
 namespace r2cc::agree {
 namespace {
 
-constexpr size_t kMostCallers = 64;  // of whom nothing is known yet; the oldest has to go
+constexpr size_t kMostCallers = 64;  // beside the ranks, who may all call at once; the oldest has to go
 constexpr int kAcceptedInTurn = 64;
 constexpr int64_t kCallerNs = msToNs(5000);
 constexpr int64_t kNoDescriptorNs = msToNs(100);
-constexpr size_t kBusy = 4;  // messages that a rank has not acknowledged
+constexpr rlim_t kSpared = 4;  // of the process's descriptors a quarter
+constexpr size_t kBusy = 4;    // messages that a rank has not acknowledged
 
 }  // namespace
 
@@ -58,20 +61,32 @@ bool Hub::delivered() const {
 
 void Hub::ready(uint32_t /*events*/) {
   for (int i = 0; i < kAcceptedInTurn; i++) {
+    crowded_ = crowded();
+    if (crowded_) return rest();
     Fd fd = acceptFrom(listener_);
-    if (!fd.valid() && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-      // They wait in the kernel until there is something to hold them with.
-      loop_.unwatch(watch_, listener_.get());
-      listening_ = false;
-      listenAgainAt_ = loop_.now() + kNoDescriptorNs;
-      return;
-    }
+    if (!fd.valid() && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) return rest();
     if (!fd.valid()) return;
-    if (callers_.size() >= kMostCallers) turnAway(*callers_.front());
+    if (callers_.size() >= kMostCallers + peers_.size()) giveUp(*callers_.front());
     callers_.push_back(std::make_unique<Caller>(*this, std::move(fd), loop_.now() + kCallerNs));
     Caller& caller = *callers_.back();
     caller.watch = loop_.watch(caller.channel.fd(), EPOLLIN, caller);
+    onCaller(caller);  // the kernel has mostly waited until it said something
   }
+}
+
+/// The kernel gives out the lowest descriptor that is free. A part of them is left to the program: a switch can wait.
+bool Hub::crowded() const {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return false;
+  const Fd next(fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0));
+  return !next.valid() || static_cast<rlim_t>(next.get()) >= files.rlim_cur - files.rlim_cur / kSpared;
+}
+
+/// They wait in the kernel until there is something to hold them with.
+void Hub::rest() {
+  loop_.unwatch(watch_, listener_.get());
+  listening_ = false;
+  listenAgainAt_ = loop_.now() + kNoDescriptorNs;
 }
 
 void Hub::onCaller(Caller& caller) {
@@ -84,7 +99,8 @@ void Hub::onCaller(Caller& caller) {
       return admit(caller);
     }
   }
-  if (!open || caller.channel.bad()) turnAway(caller);
+  if (caller.channel.bad()) return turnAway(caller);
+  if (!open) giveUp(caller);
 }
 
 bool Hub::greet(Caller& caller) {
@@ -118,6 +134,9 @@ void Hub::turnAway(Caller& caller) {
   forget(caller);
 }
 
+/// A rank may be slow, or call again because we were.
+void Hub::giveUp(Caller& caller) { return caller.rank < 0 ? turnAway(caller) : forget(caller); }
+
 void Hub::forget(Caller& caller) {
   loop_.unwatch(caller.watch, caller.channel.fd());
   callers_.remove_if([&](const auto& one) { return one.get() == &caller; });
@@ -140,7 +159,7 @@ void Hub::lost(Peer& peer) {
 }
 
 void Hub::tick(int64_t now) {
-  while (!callers_.empty() && callers_.front()->until <= now) turnAway(*callers_.front());
+  while (!callers_.empty() && callers_.front()->until <= now) giveUp(*callers_.front());
   if (!listening_ && now >= listenAgainAt_) {
     watch_ = loop_.watch(listener_.get(), EPOLLIN, *this);
     listening_ = true;
@@ -155,7 +174,8 @@ void Hub::tick(int64_t now) {
     const bool closed = since > patience_.closedNs && peer->wasUp && peer->line.closedByPeer() && !peer->closed;
     if (!held && !closed) continue;
     (held ? peer->unreached : peer->closed) = true;
-    const std::string first = peer->wasUp ? peer->line.why() : "never heard of";
+    const std::string few = crowded_ ? ", as too few files may still be opened here (ulimit -n)" : "";
+    const std::string first = (peer->wasUp ? peer->line.why() : "never heard of") + few;
     up_.unreached(peer->rank, first + ", and not back for " + std::to_string(since / 1000000) + " ms", !held);
   }
 }

@@ -50,11 +50,14 @@ class Hub : public Transport, private Watcher {
   };
 
   void ready(uint32_t events) override;  // the listener
+  bool crowded() const;
+  void rest();
   void onPeer(Peer& peer, uint32_t events);
   void onCaller(Caller& caller);
   bool greet(Caller& caller);
   void admit(Caller& caller);
   void turnAway(Caller& caller);
+  void giveUp(Caller& caller);
   void forget(Caller& caller);
   void lost(Peer& peer);
   void take(Peer& peer, const Message& message);
@@ -68,7 +71,7 @@ class Hub : public Transport, private Watcher {
   const Patience patience_;
   const Encryption* const encryption_;  // null: frames go in the clear
   uint64_t watch_;
-  bool listening_ = true;
+  bool listening_ = true, crowded_ = false;
   int64_t listenAgainAt_ = 0, lookedAt_ = 0;
   std::vector<std::unique_ptr<Peer>> peers_;  // rank 1 first
   std::list<std::unique_ptr<Caller>> callers_;

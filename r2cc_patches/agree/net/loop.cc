@@ -143,7 +143,7 @@ void Loop::runPosted() {
 
 void Loop::run() {
   epoll_event events[64];
-  while (!stop_) {
+  while (!stop_ || staying_ > 0) {
     const int timeout = timeoutMs();
     const int count = epoll_wait(epoll_.get(), events, 64, timeout);
     advance(timeout);

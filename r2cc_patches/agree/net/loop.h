@@ -52,6 +52,8 @@ class Loop {
   void unwatch(uint64_t watch, int fd);
   void add(Timed& timed) { timed_.insert(&timed); }
   void remove(Timed& timed) { timed_.erase(&timed); }
+  /// Something has an end of its own that the thread must not miss: one more (1) or less (-1).
+  void stay(int more) { staying_ += more; }
   /// Monotonic, but it stands still while this thread could not run: nobody is late because we were.
   int64_t now() const { return now_; }
 
@@ -68,6 +70,7 @@ class Loop {
   std::set<Timed*> timed_;
   int64_t now_, real_;
   bool stop_ = false;
+  int staying_ = 0;
   std::mutex mutex_;  // of what is posted
   std::vector<std::function<void()>> posted_;
   std::thread thread_;

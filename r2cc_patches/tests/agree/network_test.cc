@@ -75,6 +75,46 @@ TEST(agree_to_leave_takes_no_time_where_nobody_is_reached) {
   CHECK(std::chrono::steady_clock::now() - start < Ms(30000));
 }
 
+/// Of many communicators with a rank that stands still, none waits for its own farewell: the last one waits for all.
+TEST(agree_communicators_that_end_do_not_wait_one_after_the_other) {
+  constexpr int kWorlds = 8;
+  constexpr Ms kGoodbye(1000);
+  Proxy proxies[kWorlds];
+  std::vector<std::unique_ptr<World>> worlds;
+  for (Proxy& proxy : proxies) {
+    Setup setup = through(proxy);
+    setup.tune = [&](Options& options) { options.gather = options.quiet = Ms(2), options.goodbye = kGoodbye; };
+    worlds.push_back(std::make_unique<World>(setup));
+    (*worlds.back())[1].report("a");
+    worlds.back()->enterUntil(1);
+    proxy.stalled = true;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  for (const auto& world : worlds) world->destroy(0);
+  CHECK(std::chrono::steady_clock::now() - start < 3 * kGoodbye);
+  proxies[0].stalled = false;  // it is said although that rank's agreement is gone
+  CHECK(eventually([&] { return (*worlds[0])[1].stats().lastWithdrawal == "rank 0 left"; }, kGoodbye / 2));
+  worlds.clear();
+  CHECK(std::chrono::steady_clock::now() - start < (kWorlds - 1) * kGoodbye);
+}
+
+TEST(agree_an_aborted_rank_waits_for_nobody_at_its_end) {
+  Proxy proxy;
+  Setup setup = through(proxy);
+  std::atomic<bool> aborted{false};
+  setup.tune = [&](Options& options) {
+    options.gather = options.quiet = Ms(2), options.goodbye = Ms(60000);
+    options.aborted = [&] { return aborted.load(); };
+  };
+  auto world = std::make_unique<World>(setup);
+  (*world)[1].report("a");
+  world->enterUntil(1);
+  proxy.stalled = aborted = true;
+  const auto start = std::chrono::steady_clock::now();
+  world.reset();
+  CHECK(std::chrono::steady_clock::now() - start < Ms(20000));
+}
+
 namespace {
 
 /// Whether one of these frames, which go in the clear, is of that type.
