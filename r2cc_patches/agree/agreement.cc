@@ -60,37 +60,31 @@ std::vector<Card> exchange(const Card& mine, const Options& options, const AllGa
 
 class Agreement::Impl {
  public:
-  Impl(const Options& options, const AllGather& gather, Decide decide, Prepare prepare)
-      : loop_(Loop::shared()), worker_(std::make_unique<Worker>()) {
+  Impl(const Options& options, const AllGather& gather, Decide decide, Prepare prepare) {
     Card mine;
     mine.host = options.bindAddress;
     mine.where = whereAmI(options.bindAddress);
     mine.terms = textOf(termsOf(options));
     mine.termsHash = hashOf(termsOf(options));
-    const Address address = parseAddress(options.bindAddress, 0);
     Fd listener;
-    if (options.rank == 0) {
-      raiseFileLimit();  // a descriptor for each rank
-      listener = listenOn(address);
-      const Address bound = boundTo(listener);
-      mine.port = portOf(bound);
-      mine.agreement = randomId();
-      mine.key = randomKey();
+    std::string cannot = options.cannot;
+    try {
+      if (cannot.empty()) listener = begin(options, mine);
+    } catch (const std::exception& problem) {
+      cannot = problem.what();
     }
-    session_ = std::make_shared<Session>(*loop_, *worker_, options, exchange(mine, options, gather), std::move(decide),
-                                         std::move(prepare));
-    std::exception_ptr failed;
-    loop_->call([&] {
-      try {
-        session_->start(std::move(listener));
-      } catch (...) {
-        failed = std::current_exception();
-      }
-    });
-    if (failed) std::rethrow_exception(failed);
+    std::vector<Card> cards = exchange(mine, options, gather);  // the others wait for that, whatever is wrong here
+    const bool bereft = options.rank != 0 && cards.front().port == 0;
+    if (cannot.empty() && !bereft) cannot = start(options, std::move(cards), std::move(listener), decide, prepare);
+    if (cannot.empty() && !bereft) return;
+    alone_ = std::make_unique<Alone>(options.rank, mine.where, options.aborted);
+    const auto& say = bereft || !options.warn ? options.log : options.warn;
+    const std::string who = bereft ? "rank 0 cannot take part, and says why" : "this rank cannot take part: " + cannot;
+    if (say) say((options.name.empty() ? "" : options.name + ": ") + "no switch ever: " + who);
   }
 
   ~Impl() {
+    if (session_ == nullptr) return;
     loop_->call([&] { session_->leave(); });
     worker_.reset();  // what it posts comes before what follows, or finds nothing to do
     loop_->call([&] { session_->end(); });
@@ -98,24 +92,64 @@ class Agreement::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  Session& session() { return *session_; }
+  Gate& gate() { return alone_ != nullptr ? alone_->gate : session_->gate(); }
+  /// Null where this rank takes no part.
+  Session* session() { return session_.get(); }
   void abort() {
+    if (session_ == nullptr) return alone_->gate.fail(alone_->aborted);
     session_->gate().fail(session_->aborted());  // at once, for whoever waits
     loop_->post([session = session_] { session->abort(); });
   }
-  Loop& loop() { return *loop_; }
+  bool foreign() const { return loop_ != nullptr && loop_->foreign(); }
 
  private:
-  const std::shared_ptr<Loop> loop_;
+  /// Of a rank that takes no part: every group is entered, nothing is switched.
+  struct Alone {
+    Alone(int rank, const std::string& where, std::function<bool()> isAborted)
+        : gate(rank, where, std::move(isAborted)), aborted(rank, where, "aborted") {}
+    Gate gate;
+    const AgreementBroken aborted;
+  };
+  /// What it takes to be reached.
+  Fd begin(const Options& options, Card& mine) {
+    loop_ = Loop::shared();
+    const Address address = parseAddress(options.bindAddress, 0);
+    if (options.rank != 0) return {};
+    raiseFileLimit();  // a descriptor for each rank
+    Fd listener = listenOn(address);
+    mine.port = portOf(boundTo(listener));
+    mine.agreement = randomId();
+    mine.key = randomKey();
+    return listener;
+  }
+  /// Why it cannot.
+  std::string start(const Options& options, std::vector<Card> cards, Fd listener, Decide& decide, Prepare& prepare) {
+    std::string cannot;
+    worker_ = std::make_unique<Worker>();
+    session_ =
+        std::make_shared<Session>(*loop_, *worker_, options, std::move(cards), std::move(decide), std::move(prepare));
+    loop_->call([&] {
+      try {
+        session_->start(std::move(listener));
+      } catch (const std::exception& problem) {
+        cannot = problem.what();
+      }
+    });
+    if (!cannot.empty()) session_.reset();
+    return cannot;
+  }
+
+  std::shared_ptr<Loop> loop_;
   std::unique_ptr<Worker> worker_;
   std::shared_ptr<Session> session_;
+  std::unique_ptr<Alone> alone_;
 };
 
 std::unique_ptr<Agreement> Agreement::make(const Options& options, const AllGather& gather, Decide decide,
                                            Prepare prepare) {
   check(options);
   auto impl = std::make_unique<Impl>(options, gather, std::move(decide), std::move(prepare));
-  Gate& gate = impl->session().gate();
+  Gate& gate = impl->gate();
   return std::unique_ptr<Agreement>(new Agreement(gate, std::move(impl)));
 }
 
@@ -123,18 +157,20 @@ Agreement::Agreement(Gate& gate, std::unique_ptr<Impl> impl) : gate_(gate), impl
 
 Agreement::~Agreement() {
   // In a child of fork() there is no thread to say goodbye, and locks may be held for ever: it leaves all as it is.
-  [[maybe_unused]] const Impl* const left = impl_->loop().foreign() ? impl_.release() : nullptr;
+  [[maybe_unused]] const Impl* const left = impl_->foreign() ? impl_.release() : nullptr;
 }
 
 void Agreement::report(std::string blob) {
   if (blob.size() > kMaxReport) throw std::invalid_argument("a report of " + std::to_string(blob.size()) + " bytes");
-  if (!impl_->loop().foreign()) impl_->session().report(std::move(blob));
+  if (impl_->session() != nullptr && !impl_->foreign()) impl_->session()->report(std::move(blob));
 }
 
 void Agreement::abort() {
-  if (!impl_->loop().foreign()) impl_->abort();
+  if (!impl_->foreign()) impl_->abort();
 }
 
-Stats Agreement::stats() const { return impl_->loop().foreign() ? Stats() : impl_->session().stats(); }
+Stats Agreement::stats() const {
+  return impl_->session() == nullptr || impl_->foreign() ? Stats() : impl_->session()->stats();
+}
 
 }  // namespace r2cc::agree

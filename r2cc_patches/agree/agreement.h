@@ -41,6 +41,7 @@ struct Options {
   int rank = 0;
   int ranks = 1;
   std::string bindAddress = "127.0.0.1";  // numeric IPv4 or IPv6 (with %interface where link-local), without port
+  std::string cannot;                     // why this rank cannot take part; empty: it can
   std::string name;                       // for messages: the communicator's
   Terms terms;                            // what must be alike on all ranks from the start
   /// What frames are encrypted with (encryptionOf); null: they go in the clear. Ranks that differ in it never begin.
@@ -83,8 +84,9 @@ struct Stats {
 class Agreement {
  public:
   /// Collective: every rank calls it with the same `ranks`. `decide` is used on rank 0 only. Returns once the addresses
-  /// are exchanged; connections are made in the background. Throws std::invalid_argument (options), Disagreement,
-  /// std::runtime_error (cannot listen, or what the others sent is no address), and whatever `gather` throws.
+  /// are exchanged; connections are made in the background. A rank that cannot take part (no descriptor, no address to
+  /// listen on) says so: nothing is ever switched, and every rank enters its groups. Throws std::invalid_argument
+  /// (options), Disagreement, std::runtime_error (what the others sent is no address), and whatever `gather` throws.
   static std::unique_ptr<Agreement> make(const Options& options, const AllGather& gather, Decide decide,
                                          Prepare prepare);
 

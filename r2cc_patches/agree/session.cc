@@ -219,14 +219,17 @@ void Session::later(const std::function<void(Session&)>& what) {
 }
 
 void Session::decide(const std::vector<std::string>& reports) {
-  worker_.post([this, reports] {
+  const auto say = [](Session& session, const std::string& proposal, const std::string& error) {
+    if (!error.empty()) session.log("no switch: deciding failed: " + error);
+    session.coordinator_->decided(error.empty() ? proposal : "", session.loop_.now());
+  };
+  const auto job = [this, reports, say] {
     std::string proposal;  // the worker ends before the session does
     const std::string error = thrownBy([&] { proposal = decide_(reports); });
-    later([proposal, error](Session& session) {
-      if (!error.empty()) session.log("no switch: deciding failed: " + error);
-      session.coordinator_->decided(error.empty() ? proposal : "", session.loop_.now());
-    });
-  });
+    later([=](Session& session) { say(session, proposal, error); });
+  };
+  const std::string none = thrownBy([&] { worker_.post(job); });
+  if (!none.empty()) say(*this, "", none);
 }
 
 bool Session::able() {
@@ -249,7 +252,7 @@ void Session::send(const Message& message) {
 }
 
 void Session::work(uint64_t round, const std::string& text) {
-  worker_.post([this, round, text] {
+  const auto job = [this, round, text] {
     Prepared prepared = true;
     const std::string error = thrownBy([&] {
       if (prepare_) prepared = prepare_(text);
@@ -258,7 +261,9 @@ void Session::work(uint64_t round, const std::string& text) {
     later([round, able, say = able ? textOf(prepared.terms) : error, hash = hashOf(prepared.terms)](Session& session) {
       session.member_.worked(round, able, say, hash);
     });
-  });
+  };
+  const std::string none = thrownBy([&] { worker_.post(job); });
+  if (!none.empty()) member_.worked(round, false, none);
 }
 
 void Session::commit(Decision decision) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "r2cc_nccl.h"
+#include "record/health_board.h"
 
 namespace r2cc::schedules {
 namespace {
@@ -25,6 +26,8 @@ int slotBytes(const ncclComm* comm) {
 int r2ccConnIndex(int connIndex) {
   return r2cc::schedules::smallBuffers > 0 ? r2cc::schedules::kScheduleIndex : connIndex;
 }
+
+void r2ccConnects(int connIndex) { r2cc::connectsForSchedules(connIndex == r2cc::schedules::kScheduleIndex); }
 
 int r2ccBuffSize(int connIndex, int protocol, int size) {
   if (connIndex != r2cc::schedules::kScheduleIndex) return size;

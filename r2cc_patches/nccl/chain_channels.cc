@@ -264,6 +264,12 @@ bool ChainChannels::lay(int channel, Shape shape) {
   return true;
 }
 
+const ncclTree* ChainChannels::treeNow(const ncclComm* comm, int channel) {
+  const int beyond = base_ + static_cast<int>(cycles_.size()) * perCycle_;
+  if (channel < base_ || channel >= beyond) return nullptr;
+  return versions_.of(channel, comm->channels[channel].tree);
+}
+
 void ChainChannels::hold(int channel) { held_[channel] = shapes_.at(channel); }
 
 ncclResult_t ChainChannels::upload(ncclComm* comm) const {

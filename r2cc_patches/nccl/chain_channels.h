@@ -14,6 +14,7 @@
 
 #include "comm.h"
 #include "planner/planner.h"
+#include "tree_versions.h"
 
 namespace r2cc::schedules {
 
@@ -41,6 +42,9 @@ class ChainChannels {
   bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order, bool backwards);
   /// A tree on these of the line's channels; in the host's structures. False if a held channel has another, or a chain.
   bool hang(ncclComm* comm, size_t line, const std::vector<int>& homes, const planner::Part& tree);
+  /// The channel's tree in the host's structures, as it is now: that copy stays as it is for as long as these channels
+  /// live. Null for a channel of NCCL's own, whose tree never changes.
+  const ncclTree* treeNow(const ncclComm* comm, int channel);
   /// Connections of trees that hang() laid are still to be made. The same on all ranks.
   bool unconnected() const { return !hung_.empty(); }
   /// Makes them. Collective.
@@ -68,6 +72,7 @@ class ChainChannels {
   using Shape = std::pair<planner::Kind, std::vector<int>>;
   std::map<int, Shape> shapes_;  // by channel
   std::map<int, Shape> held_;
+  TreeVersions versions_;
   bool lay(int channel, Shape shape);
   std::set<int> hung_;     // channels
   ncclTopoGraph graph_{};  // the ring graph with its channels in the order of their NICs

@@ -99,6 +99,11 @@ bool r2ccSplit(struct ncclComm* comm, struct ncclTaskColl* task,
   return comm->r2cc != nullptr && of(comm)->split(task, queue);
 }
 
+const ncclTree* r2ccTree(struct ncclComm* comm, struct ncclProxyOp* op, const bool* inquires) {
+  if (inquires != nullptr) op->r2ccTree = comm->r2cc == nullptr ? nullptr : of(comm)->treeNow(op->channelId);
+  return op->r2ccTree != nullptr ? op->r2ccTree : &comm->channels[op->channelId].tree;
+}
+
 int r2ccChunkSize(struct ncclComm* comm, const struct ncclTaskColl* task, size_t bytes, int chunkSize) {
   return comm->r2cc == nullptr ? chunkSize : of(comm)->chunkSize(task, bytes, chunkSize);
 }

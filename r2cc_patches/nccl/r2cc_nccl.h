@@ -29,6 +29,11 @@ bool r2ccSplit(struct ncclComm* comm, struct ncclTaskColl* task,
                ncclIntruQueue<ncclTaskColl, &ncclTaskColl::next>* queue);
 /// The chunk of a task that lies on one chain channel: NCCL's own choice knows trees of logarithmic depth only.
 int r2ccChunkSize(struct ncclComm* comm, const struct ncclTaskColl* task, size_t bytes, int chunkSize);
+/// ncclProxySaveOp: the tree that the operation has the host's part of. `inquires`: it is enqueued now. With CUDA
+/// graphs NCCL asks again when the GPU comes to it; the channel may have another tree by then.
+const struct ncclTree* r2ccTree(struct ncclComm* comm, struct ncclProxyOp* op, const bool* inquires);
+/// net.cc, before this thread connects something with this index: nothing else is taken for a schedule's connection.
+void r2ccConnects(int connIndex);
 /// net.cc, where a connection is set up: one that is there for schedules alone has an index of its own.
 int r2ccConnIndex(int connIndex);
 /// net.cc, where its buffers are made: bytes of a protocol's, of which NCCL would make `size`. 0: it has none.

@@ -43,6 +43,8 @@ class Schedules {
   ncclResult_t connect();
   bool split(ncclTaskColl* task, TaskQueue* queue);
   int chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const;
+  /// What ChainChannels::treeNow says.
+  const ncclTree* treeNow(int channel) { return chains_.treeNow(comm_, channel); }
   /// Any thread: NICs of this host may have changed.
   void report();
 

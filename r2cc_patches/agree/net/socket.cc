@@ -46,6 +46,15 @@ Address parseAddress(const std::string& host, uint16_t port) {
   return address;
 }
 
+Address addressFor(const std::string& host, uint16_t port, const Address& from) {
+  Address to = parseAddress(host.substr(0, host.find('%')), port);
+  auto& there = reinterpret_cast<sockaddr_in6&>(to.storage);
+  const auto& here = reinterpret_cast<const sockaddr_in6&>(from.storage);
+  const bool local = to.storage.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&there.sin6_addr);
+  if (local && from.storage.ss_family == AF_INET6) there.sin6_scope_id = here.sin6_scope_id;
+  return to;
+}
+
 Fd listenOn(const Address& address) {
   Fd fd = newSocket(address.storage.ss_family);
   if (!fd.valid() || bind(fd.get(), generic(address), address.length) < 0 || listen(fd.get(), kBacklog) < 0) {

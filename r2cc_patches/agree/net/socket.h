@@ -17,6 +17,9 @@ struct Address {
 
 /// `host` is numeric. Throws std::invalid_argument.
 Address parseAddress(const std::string& host, uint16_t port);
+/// As `from`, an address of this host, would call `host`: a link-local one is reached through `from`'s interface, as
+/// another host's has another name here. Throws std::invalid_argument.
+Address addressFor(const std::string& host, uint16_t port, const Address& from);
 /// Listens on a port of the kernel's choice. Throws std::runtime_error.
 Fd listenOn(const Address& address);
 Address boundTo(const Fd& listener);

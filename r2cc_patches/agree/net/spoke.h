@@ -26,7 +26,7 @@ class Spoke : public Transport, private Watcher {
       : loop_(loop),
         up_(up),
         from_(parseAddress(from, 0)),
-        root_(parseAddress(root.host, root.port)),
+        root_(addressFor(root.host, root.port, from_)),
         door_(doorKey(root.key, root.agreement, static_cast<uint32_t>(rank))),
         agreement_(root.agreement),
         rank_(rank),

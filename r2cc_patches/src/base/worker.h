@@ -27,15 +27,15 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Jobs throw nothing.
+  /// Jobs throw nothing. Throws std::system_error where there can be no thread.
   void post(std::function<void()> job) {
     {
       const std::lock_guard lock(mutex_);
-      jobs_.push_back(std::move(job));
       if (!thread_.joinable()) {
         const SignalsBlocked blocked;
         thread_ = std::thread([this] { run(); });
       }
+      jobs_.push_back(std::move(job));
     }
     changed_.notify_all();
   }

@@ -23,6 +23,11 @@ struct ScheduleConnection {
   int turn = -1;
 };
 
+/// Who knows says it of what its thread connects from now on: other communicators may connect at the same time. Where
+/// nobody says anything, all that is connected while a schedule connects is a schedule's.
+void connectsForSchedules(bool yes);
+bool threadConnectsForSchedules();
+
 class HealthBoard {
  public:
   /// An engine starts with these NICs; none: it ends.
@@ -57,7 +62,7 @@ class HealthBoard {
   /// What a connection is that is made now.
   ScheduleConnection scheduleConnection() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return connects_ > 0 ? made_ : ScheduleConnection{};
+    return connects_ > 0 && threadConnectsForSchedules() ? made_ : ScheduleConnection{};
   }
 
  private:

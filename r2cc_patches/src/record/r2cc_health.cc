@@ -5,6 +5,12 @@
 #include "record/health_board.h"
 
 namespace r2cc {
+namespace {
+thread_local bool connectsOrdinary = false;
+}
+
+void connectsForSchedules(bool yes) { connectsOrdinary = !yes; }
+bool threadConnectsForSchedules() { return !connectsOrdinary; }
 
 void HealthBoard::open(std::vector<R2ccNicHealth> nics, bool failTogether) {
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -75,6 +75,41 @@ TEST(agree_to_leave_takes_no_time_where_nobody_is_reached) {
   CHECK(std::chrono::steady_clock::now() - start < Ms(30000));
 }
 
+/// What is optional ends no job: a rank that cannot listen, or has no address, meets the others and says it.
+TEST(agree_a_rank_that_cannot_take_part_fails_nothing) {
+  for (const int who : {0, 1, 2}) {
+    for (const char* address : {"203.0.113.1", "no address"}) {  // of another host; none at all
+      const bool listens = who == 0 || std::string(address) == "no address";
+      if (!listens) continue;  // where it calls from is the kernel's to choose
+      Lines warned, logged;
+      Setup setup(3);
+      setup.tune = [&](Options& options) {
+        options.gather = options.quiet = Ms(2);
+        if (options.rank == who) options.bindAddress = address, options.warn = warned.taker();
+        if (options.rank != who) options.log = logged.taker();
+      };
+      World world(setup);
+      world[1].report("x");
+      world.enterUpTo(500);
+      CHECK(world.consistent());
+      CHECK_EQ(warned.count("no switch ever: this rank cannot take part: "), 1);
+      CHECK_EQ(logged.count("no switch ever: rank 0 cannot take part"), who == 0 ? 2 : 0);
+      CHECK_EQ(world[0].stats().switches, 0U);
+      world[who].abort();
+      (void)THROWN(AgreementBroken, world[who].enter(1));
+    }
+  }
+}
+
+TEST(agree_a_link_local_address_is_called_through_an_interface_of_one_s_own) {
+  const Address from = parseAddress("fe80::2%lo", 0);
+  CHECK_EQ(addressFor("fe80::1%there", 7, from).text(), "[fe80::1%lo]:7");
+  CHECK_EQ(addressFor("fe80::1", 7, from).text(), "[fe80::1%lo]:7");
+  CHECK_EQ(addressFor("2001:db8::1", 7, from).text(), "[2001:db8::1]:7");
+  CHECK_EQ(addressFor("192.0.2.1", 7, from).text(), "192.0.2.1:7");
+  CHECK_EQ(addressFor("192.0.2.1", 7, parseAddress("192.0.2.2", 0)).text(), "192.0.2.1:7");
+}
+
 /// Of many communicators with a rank that stands still, none waits for its own farewell: the last one waits for all.
 TEST(agree_communicators_that_end_do_not_wait_one_after_the_other) {
   constexpr int kWorlds = 8;

@@ -270,7 +270,11 @@ TEST(net_what_a_schedule_connected_takes_one_other_nic_each_in_turn) {
     connect();
     rig.health(0).scheduleConnects(-1, {});
   }
+  rig.health(0).scheduleConnects(1, {1, UINT64_MAX, 0});
+  connectsForSchedules(false);  // another communicator's, meanwhile
   connect();
+  connectsForSchedules(true);
+  rig.health(0).scheduleConnects(-1, {});
   rig.start();
   // On which rail each is, of the first ones.
   const auto are = [&](const std::string& wanted) {
