@@ -1,5 +1,8 @@
 """CUDA graphs of all-reduces: captured once, replayed every iteration, and captured anew, whatever the NICs do.
 
+An all-reduce of no graph comes right behind each replay. NCCL does the host's part of that one, too, when the GPU comes
+to it.
+
 NCCL's part of a graph is its kernels and a host node that hands the operation to the progress thread at every replay;
 which NICs carry it is decided below both. Settings: `bytes`, `count` (all-reduces in the graph), `recapture_every`
 (iterations; 0: never). Every element of every result is checked. The graph must be gone when the process group goes:
@@ -22,7 +25,7 @@ ONLY_OURS = {MODE: "thread_local"} if MODE in inspect.signature(torch.cuda.graph
 
 
 class Workload:
-    """One iteration is one replay."""
+    """One iteration is one replay, and an all-reduce behind it."""
 
     op = "graphs"
 
@@ -32,11 +35,12 @@ class Workload:
         self._job = job
         size, count = int(job.spec.get("bytes", 4 << 20)), int(job.spec.get("count", 8))
         self._every = int(job.spec.get("recapture_every", 0))
-        self.bytes = size * count
+        self.bytes = size * (count + 1)
         ramp = torch.arange(size // 4, device=job.device, dtype=torch.int32)
         self._ramps = [torch.remainder(ramp + part, SPAN).float() for part in range(count)]
         self._sources = [torch.empty_like(ramp) for ramp in self._ramps]
         self._results = [torch.empty_like(ramp) for ramp in self._ramps]
+        self._behind = torch.empty_like(ramp, dtype=torch.float32)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._captured = 0
         self._replayed_since = 0
@@ -74,10 +78,12 @@ class Workload:
             torch.add(ramp, self._job.rank + index % SPAN, out=source)
         for result in self._results:
             result.fill_(-1)
+        torch.add(self._ramps[-1], self._job.rank + index % SPAN, out=self._behind)
 
     def run(self, index: int) -> None:
         assert self._graph is not None
         self._graph.replay()
+        dist.all_reduce(self._behind)
         self._replayed_since += 1
 
     def check(self, index: int) -> Outcome:
@@ -85,6 +91,6 @@ class Workload:
         added = sum(range(ranks)) + ranks * (index % SPAN)
         if self._corrupt == (self._job.rank, index):
             self._results[0].view(-1)[0] += 1
-        pairs = zip(self._results, self._ramps)  # noqa: B905
+        pairs = zip([*self._results, self._behind], [*self._ramps, self._ramps[-1]])  # noqa: B905
         wrong = sum(int((result != ramp * ranks + added).sum().item()) for result, ramp in pairs)
         return Outcome(wrong, {"captured": self._captured})

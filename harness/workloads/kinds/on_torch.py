@@ -64,7 +64,7 @@ class Decode(GpuWorkload):
 
 
 class Graphs(GpuWorkload):
-    """CUDA graphs of all-reduces: an iteration is a replay."""
+    """CUDA graphs of all-reduces: an iteration is a replay, and an all-reduce of no graph behind it."""
 
     about = "CUDA graphs of all-reduces, replayed and captured anew."
     kind: Literal["graphs"]
