@@ -4,8 +4,8 @@ An all-reduce of no graph comes right behind each replay. NCCL does the host's p
 to it.
 
 NCCL's part of a graph is its kernels and a host node that hands the operation to the progress thread at every replay;
-which NICs carry it is decided below both. Settings: `bytes`, `count` (all-reduces in the graph), `recapture_every`
-(iterations; 0: never). Every element of every result is checked. The graph must be gone when the process group goes:
+which NICs carry it is decided below both. Settings: `bytes`, `count` (all-reduces in the graph), `replays` (in a row),
+`recapture_every` (replays; 0: never). Every element of every result is checked. The graph must be gone when the process group goes:
 NCCL waits for it then. So nobody may keep the workload after its last iteration.
 """
 
@@ -25,7 +25,7 @@ ONLY_OURS = {MODE: "thread_local"} if MODE in inspect.signature(torch.cuda.graph
 
 
 class Workload:
-    """One iteration is one replay, and an all-reduce behind it."""
+    """One iteration is some replays in a row, with an all-reduce behind each."""
 
     op = "graphs"
 
@@ -35,7 +35,8 @@ class Workload:
         self._job = job
         size, count = int(job.spec.get("bytes", 4 << 20)), int(job.spec.get("count", 8))
         self._every = int(job.spec.get("recapture_every", 0))
-        self.bytes = size * (count + 1)
+        self._replays = int(job.spec.get("replays", 1))
+        self.bytes = size * (count + 1) * self._replays
         ramp = torch.arange(size // 4, device=job.device, dtype=torch.int32)
         self._ramps = [torch.remainder(ramp + part, SPAN).float() for part in range(count)]
         self._sources = [torch.empty_like(ramp) for ramp in self._ramps]
@@ -82,15 +83,17 @@ class Workload:
 
     def run(self, index: int) -> None:
         assert self._graph is not None
-        self._graph.replay()
-        dist.all_reduce(self._behind)
-        self._replayed_since += 1
+        for _ in range(self._replays):
+            self._graph.replay()
+            dist.all_reduce(self._behind)
+        self._replayed_since += self._replays
 
     def check(self, index: int) -> Outcome:
         ranks = self._job.ranks
         added = sum(range(ranks)) + ranks * (index % SPAN)
         if self._corrupt == (self._job.rank, index):
             self._results[0].view(-1)[0] += 1
-        pairs = zip([*self._results, self._behind], [*self._ramps, self._ramps[-1]])  # noqa: B905
-        wrong = sum(int((result != ramp * ranks + added).sum().item()) for result, ramp in pairs)
+        wrong = sum(int((got != ramp * ranks + added).sum().item()) for got, ramp in zip(self._results, self._ramps))  # noqa: B905
+        again = ranks ** (self._replays - 1)  # it sums what it summed before
+        wrong += int((self._behind != (self._ramps[-1] * ranks + added) * again).sum().item())
         return Outcome(wrong, {"captured": self._captured})

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/process_life.h"
 #include "bootstrap.h"
 #include "chain_buffers.h"

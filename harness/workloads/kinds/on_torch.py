@@ -64,14 +64,15 @@ class Decode(GpuWorkload):
 
 
 class Graphs(GpuWorkload):
-    """CUDA graphs of all-reduces: an iteration is a replay, and an all-reduce of no graph behind it."""
+    """CUDA graphs of all-reduces: an iteration is `replays` in a row, each with an all-reduce of no graph behind it."""
 
     about = "CUDA graphs of all-reduces, replayed and captured anew."
     kind: Literal["graphs"]
     bytes: Bytes = 4 * MIB
     count: Small = 8
+    replays: Annotated[StrictInt, Field(ge=1, le=8)] = 1
     recapture_every: Annotated[StrictInt, Field(ge=0, le=1_000_000)] = 0
-    """Iterations; 0: never."""
+    """Replays; 0: never."""
 
 
 class Lifecycle(GpuWorkload):
