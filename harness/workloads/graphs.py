@@ -5,8 +5,8 @@ to it.
 
 NCCL's part of a graph is its kernels and a host node that hands the operation to the progress thread at every replay;
 which NICs carry it is decided below both. Settings: `bytes`, `count` (all-reduces in the graph), `replays` (in a row),
-`recapture_every` (replays; 0: never). Every element of every result is checked. The graph must be gone when the process group goes:
-NCCL waits for it then. So nobody may keep the workload after its last iteration.
+`recapture_every` (replays; 0: never). Every element of every result is checked. The graph must be gone when the process
+group goes: NCCL waits for it then. So nobody may keep the workload after its last iteration.
 """
 
 from __future__ import annotations

@@ -3,10 +3,13 @@ NCCL_SRCS := $(wildcard nccl/*.cc)
 
 NCCL_PART_INC := -Inccl -isystem $(NCCL_TREE)/src
 $(OBJ)/nccl/%.o: OURS += $(NCCL_PART_INC)
-# Whether they compile, wherever the rest is built.
-$(OBJ)/nccl/compiles: $(NCCL_SRCS) $(wildcard nccl/*.h agree/*.h agree/*/*.h planner/*.h planner/*/*.h src/*/*.h src/*/*/*.h) | $(GEN)/nccl.h
+# Whether each compiles by itself, wherever the rest is built.
+NCCL_COMPILES := $(NCCL_SRCS:nccl/%.cc=$(OBJ)/nccl/%.compiles)
+$(NCCL_COMPILES): $(OBJ)/nccl/%.compiles: nccl/%.cc $(wildcard nccl/*.h agree/*.h agree/*/*.h planner/*.h planner/*/*.h src/*/*.h src/*/*/*.h) | $(GEN)/nccl.h
 	@mkdir -p $(@D)
-	printf '#include "%s"\n' $(NCCL_SRCS) | $(CXX) $(filter-out -MMD -MP,$(OURS)) $(NCCL_PART_INC) -fsyntax-only -x c++ -
+	$(CXX) $(filter-out -MMD -MP,$(OURS)) $(NCCL_PART_INC) -fsyntax-only $<
+	@touch $@
+$(OBJ)/nccl/compiles: $(NCCL_COMPILES)
 	@touch $@
 
 # NCCL's own shrinking, with our hooks, where there is no GPU. What it would call beyond that is not there, and not called.
