@@ -195,6 +195,8 @@ class SendConnection final : public Connection {
   /// Every path of the plan has an idle lane that would survive it.
   bool covered(const Lane* without = nullptr) const;
   void keepStandby(int64_t now);
+  size_t together(const Path& path) const;
+  Path* evener(const Lane& used, int64_t now);
   void prune();
   void refreshWanted(int64_t now);
   void stayAway(uint64_t schedule);
@@ -264,7 +266,7 @@ class SendConnection final : public Connection {
   std::string failingOver_;                             // the cause of a failover that does not count yet
   static constexpr int64_t kFirstRepeatNs = msToNs(4);  // doubled with every repeat
   int64_t nextRepeat_ = 0, repeatAfter_ = 0;
-  int64_t nextStandby_ = 0, nextMaintain_ = 0;
+  int64_t nextStandby_ = 0, nextEven_ = 0, nextMaintain_ = 0;
   int64_t nextTry_ = 0;        // of any lane that nothing waits for, after one was lost
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;

@@ -9,6 +9,7 @@
 namespace r2cc {
 namespace {
 constexpr int64_t kStandbyRetryNs = msToNs(500);
+constexpr int64_t kEvenNs = msToNs(250), kEvenAgainNs = msToNs(2000);
 constexpr int64_t kLostRetryNs = msToNs(10);     // after one that had been made: its path is not chosen again anyway
 constexpr int64_t kWantedWaitNs = msToNs(1000);  // then the plan is made of the lanes that came up
 constexpr size_t kMostSteps = 3;
@@ -199,6 +200,8 @@ void SendConnection::keepStandby(int64_t now) {
     const bool covers = std::any_of(lanes_.begin(), lanes_.end(), [&](const LanePtr& lane) {
       return standsBy(lane, *used) && !unproven(*lane->path);
     });
+    Path* better = covers ? evener(*used, now) : nullptr;
+    if (better != nullptr) return requestLane(better);
     if (covers) continue;
     nextStandby_ = now + kStandbyRetryNs;
     Path* path = bestPath(used->path);
@@ -207,14 +210,52 @@ void SendConnection::keepStandby(int64_t now) {
   }
 }
 
-/// What no failover would need; the rest would be descriptors that only grow.
+/// Lanes there of the connections that lose their home when this one does, with this one's own.
+size_t SendConnection::together(const Path& path) const {
+  size_t lanes = 0;
+  for (const auto& [other, connection] : peer.sends) {
+    if (connection->home_ != home_) continue;
+    for (const LanePtr& lane : connection->lanes_) lanes += lane->path == &path ? 1 : 0;
+  }
+  return lanes;
+}
+
+/// While NICs went and came, lanes in reserve were made on those that were left: what loses its home together would
+/// meet on some of the NICs, and the others would carry nothing of it. A path on which this one's reserve does better.
+Path* SendConnection::evener(const Lane& used, int64_t now) {
+  if (now < nextEven_) return nullptr;
+  nextEven_ = now + kEvenNs;
+  const Path* reserve = nullptr;
+  for (const LanePtr& lane : lanes_) {
+    if (!standsBy(lane, used)) continue;
+    if (reserve != nullptr) return nullptr;  // prune() chooses first
+    reserve = lane->path;
+  }
+  Path* path = bestPath(used.path);
+  const auto there = [&](const LanePtr& lane) { return lane->path == path; };
+  const bool fits =
+      path != nullptr && reserve != nullptr && !unproven(*path) && std::none_of(lanes_.begin(), lanes_.end(), there);
+  if (!fits || together(*reserve) < together(*path) + 2) return nullptr;
+  nextEven_ = now + kEvenAgainNs;
+  return path;
+}
+
+/// What no failover would need; the rest would be descriptors that only grow. First what could not be gone on with,
+/// then what meets the most.
 void SendConnection::prune() {
+  const auto worth = [this](const Lane& lane) {
+    const bool doubtful = lane.path->leaving || lane.path->doubted() || unproven(*lane.path);
+    return std::pair(!doubtful, -static_cast<int64_t>(together(*lane.path)));
+  };
+  LanePtr least;
   for (const LanePtr& lane : lanes_) {
     if (!lane->usable() || inUse(lane) || !covered(lane.get())) continue;
-    peer.tell(CloseLane{id, lane->id});
-    const Owned owned(owner_, Owned::Wait::Yes);
-    return dropLane(lane);
+    if (least == nullptr || worth(*lane) < worth(*least)) least = lane;
   }
+  if (least == nullptr) return;
+  peer.tell(CloseLane{id, least->id});
+  const Owned owned(owner_, Owned::Wait::Yes);
+  dropLane(least);
 }
 
 // ---- the plan that is wanted ------------------------------------------------------------------------------------

@@ -302,3 +302,40 @@ TEST(net_what_a_schedule_connected_takes_one_other_nic_each_in_turn) {
   rig.health(0).uneven(-1, 1, false);
   finish(rig);
 }
+
+/// Lanes in reserve were made on the NICs that were left while another one was away.
+TEST(net_what_a_lost_nic_had_is_spread_also_over_nics_that_came_back) {
+  const check::Scratch scratch;
+  RigOptions o;
+  o.mode = 1;
+  o.eventFile = scratch / "events";
+  Rig rig(o);
+  for (int i = 0; i < 4; i++) rig.stream(0, 1, 1, UINT64_MAX / 2);
+  rig.start();
+  const auto away = [&](int nic, bool gone) {
+    if (gone) rig.fabric.cut({0, nic}, Cut::Hold);
+    if (!gone) rig.fabric.heal({0, nic});
+    rig.link(0, nic, !gone);
+  };
+  // How many senders are on each rail.
+  const auto are = [&](const std::vector<long>& wanted) {
+    return Rig::within(kLimitNs, [&] {
+      const std::string rails = railsOf(o.eventFile);
+      std::vector<long> there;
+      for (const char rail : {'0', '1', '2'}) there.push_back(std::count(rails.begin(), rails.end(), rail));
+      return there == wanted;
+    });
+  };
+  CHECK(are({0, 4, 0}));
+  for (const int other : {2, 0, 2}) {
+    away(other, true);
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    away(other, false);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    away(1, true);
+    CHECK(are({2, 0, 2}));
+    away(1, false);
+    CHECK(are({0, 4, 0}));
+  }
+  finish(rig);
+}
