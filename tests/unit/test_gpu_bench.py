@@ -52,7 +52,7 @@ def test_every_kind_has_a_rank_program() -> None:
 
 def test_settings_of_a_kind_are_what_its_ranks_are_given() -> None:
     workload = loads(text(workload="kind: graphs, count: 3, iterations: 9"), Path("x.yaml")).workload
-    assert workload.spec() == {"bytes": 4 << 20, "count": 3, "recapture_every": 0}  # type: ignore[union-attr]
+    assert workload.spec() == {"bytes": 4 << 20, "count": 3, "replays": 1, "recapture_every": 0}  # type: ignore[union-attr]
 
 
 def test_what_a_workload_does_not_know_is_said_with_its_line() -> None:
