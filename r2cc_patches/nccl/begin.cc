@@ -67,6 +67,10 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
     INFO(NCCL_INIT, "R2CC: no schedules for this communicator: fewer than three nodes");
     return ncclSuccess;
   }
+  if (Settings::get().schedule == planner::Schedule::Ring) {
+    INFO(NCCL_INIT, "R2CC: no schedules for this communicator: R2CC_SCHEDULE=ring");
+    return ncclSuccess;
+  }
   if (r2cc::inChild()) {
     WARN("R2CC: no communicator in a forked child of a process that uses R2CC");
     return ncclSystemError;

@@ -6,6 +6,7 @@
 
 #include "bootstrap.h"
 #include "graph.h"
+#include "net/r2cc_net.h"
 #include "planner/capacities.h"
 #include "record/r2cc_health.h"
 
@@ -40,7 +41,8 @@ std::string Capacities::localReport() {
 ncclResult_t Capacities::gather(ncclComm* comm, Capacities& out) {
   std::vector<Facts> all(static_cast<size_t>(comm->nRanks));
   Facts& mine = all[static_cast<size_t>(comm->rank)];
-  mine = localFacts();
+  // Of a process with other communicators, NICs may be ours where this one goes over another plugin's net.
+  if (comm->ncclNet != nullptr && r2ccWraps(comm->ncclNet)) mine = localFacts();
   ncclTopoGraph* ring = &comm->graphs[NCCL_ALGO_RING];
   for (int which = 0; which < ring->nChannels; which++) {
     int64_t id = 0;

@@ -22,8 +22,9 @@ using r2cc::nccl::test::standing;
 namespace r2cc::schedules {
 
 const Settings& Settings::get() {
-  static Settings settings;
+  thread_local Settings settings;
   settings.mode = standing().mode;
+  settings.schedule = standing().schedule;
   return settings;
 }
 
