@@ -56,6 +56,18 @@ std::vector<Card> exchange(const Card& mine, const Options& options, const AllGa
   return cards;
 }
 
+/// Empty: all take part.
+std::string whoCannot(const std::vector<Card>& cards) {
+  std::string first;
+  int more = -1;
+  for (size_t rank = 0; rank < cards.size(); rank++) {
+    if (cards[rank].cannot.empty()) continue;
+    if (++more > 0) continue;
+    first = "rank " + std::to_string(rank) + " (" + cards[rank].where + ") cannot take part: " + cards[rank].cannot;
+  }
+  return more > 0 ? first + "; nor can " + std::to_string(more) + " more" : first;
+}
+
 }  // namespace
 
 class Agreement::Impl {
@@ -67,20 +79,21 @@ class Agreement::Impl {
     mine.terms = textOf(termsOf(options));
     mine.termsHash = hashOf(termsOf(options));
     Fd listener;
-    std::string cannot = options.cannot;
+    mine.cannot = options.cannot;
     try {
-      if (cannot.empty()) listener = begin(options, mine);
+      if (mine.cannot.empty()) listener = begin(options, mine);
     } catch (const std::exception& problem) {
-      cannot = problem.what();
+      mine.cannot = problem.what();
     }
     std::vector<Card> cards = exchange(mine, options, gather);  // the others wait for that, whatever is wrong here
-    const bool bereft = options.rank != 0 && cards.front().port == 0;
-    if (cannot.empty() && !bereft) cannot = start(options, std::move(cards), std::move(listener), decide, prepare);
-    if (cannot.empty() && !bereft) return;
+    never_ = whoCannot(cards);
+    std::string why = never_;
+    if (never_.empty()) why = start(options, std::move(cards), std::move(listener), decide, prepare);
+    if (why.empty()) return;
     alone_ = std::make_unique<Alone>(options.rank, mine.where, options.aborted);
-    const auto& say = bereft || !options.warn ? options.log : options.warn;
-    const std::string who = bereft ? "rank 0 cannot take part, and says why" : "this rank cannot take part: " + cannot;
-    if (say) say((options.name.empty() ? "" : options.name + ": ") + "no switch ever: " + who);
+    const bool warns = options.warn && (never_.empty() || options.rank == 0);  // what all know is said once
+    const auto& say = warns ? options.warn : options.log;
+    if (say) say((options.name.empty() ? "" : options.name + ": ") + "no switch ever: " + why);
   }
 
   ~Impl() {
@@ -93,6 +106,7 @@ class Agreement::Impl {
   Impl& operator=(const Impl&) = delete;
 
   Gate& gate() { return alone_ != nullptr ? alone_->gate : session_->gate(); }
+  const std::string& never() const { return never_; }
   /// Null where this rank takes no part.
   Session* session() { return session_.get(); }
   void abort() {
@@ -122,7 +136,7 @@ class Agreement::Impl {
     mine.key = randomKey();
     return listener;
   }
-  /// Why it cannot.
+  /// Why it cannot. The others are not told: it is as if it were never reached.
   std::string start(const Options& options, std::vector<Card> cards, Fd listener, Decide& decide, Prepare& prepare) {
     std::string cannot;
     worker_ = std::make_unique<Worker>();
@@ -135,14 +149,16 @@ class Agreement::Impl {
         cannot = problem.what();
       }
     });
-    if (!cannot.empty()) session_.reset();
-    return cannot;
+    if (cannot.empty()) return "";
+    session_.reset();
+    return "this rank cannot take part: " + cannot;
   }
 
   std::shared_ptr<Loop> loop_;
   std::unique_ptr<Worker> worker_;
   std::shared_ptr<Session> session_;
   std::unique_ptr<Alone> alone_;
+  std::string never_;
 };
 
 std::unique_ptr<Agreement> Agreement::make(const Options& options, const AllGather& gather, Decide decide,
@@ -159,6 +175,8 @@ Agreement::~Agreement() {
   // In a child of fork() there is no thread to say goodbye, and locks may be held for ever: it leaves all as it is.
   [[maybe_unused]] const Impl* const left = impl_->foreign() ? impl_.release() : nullptr;
 }
+
+const std::string& Agreement::never() const { return impl_->never(); }
 
 void Agreement::report(std::string blob) {
   if (blob.size() > kMaxReport) throw std::invalid_argument("a report of " + std::to_string(blob.size()) + " bytes");

@@ -59,7 +59,7 @@ struct Options {
   std::chrono::milliseconds goodbye{1000};      // for so long at most the others are waited for to hear of the end
   std::function<bool()> aborted;                // polled every millisecond while enter() waits; may be empty
   std::function<void(const std::string&)> log;  // background thread; one line; may be empty
-  /// As log, of what a user has to mend: on every rank. Empty: log has it.
+  /// As log, of what a user has to mend: on every rank; what never() says, on rank 0 alone. Empty: log has it.
   std::function<void(const std::string&)> warn;
 };
 
@@ -89,6 +89,9 @@ class Agreement {
   /// (options), Disagreement, std::runtime_error (what the others sent is no address), and whatever `gather` throws.
   static std::unique_ptr<Agreement> make(const Options& options, const AllGather& gather, Decide decide,
                                          Prepare prepare);
+
+  /// Why nothing is ever switched, in the same words on every rank: who said that it cannot take part. Empty: nobody.
+  const std::string& never() const;
 
   /// Any thread: what rank 0 should know of this rank now. The newest wins; the same again is not sent.
   void report(std::string blob);

@@ -88,17 +88,22 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
     INFO(NCCL_INIT, "R2CC: no schedules for this communicator: %s", reason.c_str());
     return ncclSuccess;
   }
-  const int64_t began = r2cc::nowNs();
   const double rate = bytesPerUs(made->initial_.nodes);
-  NCCLCHECK(made->chains_.connect(comm, windowOf(rate), made->mayBeInTurn()));
   made->mostChunkBytes_ = chunkOf(rate);
   const int least = Settings::get().leastChunkBytes;
   made->cost_ = costOf(comm, least, std::min(slotBytes(comm), std::max(least, made->mostChunkBytes_)));
   for (const Operation& operation : kOperations) made->rivals_.push_back(rivalsOf(comm, operation.func));
+  NCCLCHECK(made->startAgreement());
+  if (const std::string& never = made->agreement_->never(); !never.empty()) {
+    INFO(NCCL_INIT, "R2CC: no schedules for this communicator: %s", never.c_str());
+    return ncclSuccess;
+  }
+  const int64_t began = r2cc::nowNs();
+  NCCLCHECK(made->chains_.connect(comm, windowOf(rate), made->mayBeInTurn()));
   INFO(NCCL_INIT, "R2CC: %zu cycles of %d nodes on %d channels each from %d on, connected in %.1f ms",
        made->chains_.cycles().size(), comm->nNodes, made->chains_.perCycle(), made->chains_.channel(0, 0),
        static_cast<double>(r2cc::nowNs() - began) / 1e6);
-  NCCLCHECK(made->startAgreement());
+  made->followNics();
   out = std::move(made);
   return ncclSuccess;
 }
@@ -129,13 +134,16 @@ ncclResult_t Schedules::startAgreement() {
       options, [this](const std::string& mine) { return gatherTexts(comm_, mine); },
       [this](const std::vector<std::string>& reports) { return decide(reports); },
       [this](const std::string& proposal) { return prepare(proposal); });
+  return ncclSuccess;
+}
+
+void Schedules::followNics() {
   try {
     HealthWatch::add(this, [this] { report(); });
   } catch (const std::exception& problem) {
     WARN("R2CC: no schedule will follow the NICs of this rank: %s", problem.what());
   }
   report();
-  return ncclSuccess;
 }
 
 }  // namespace r2cc::schedules

@@ -70,7 +70,9 @@ class Schedules {
   /// Of each operation in kOperations.
   using Plans = std::vector<planner::Plan>;
 
+  /// Collective.
   ncclResult_t startAgreement();
+  void followNics();
   std::string decide(const std::vector<std::string>& reports);
   agree::Prepared prepare(const std::string& proposal);
   agree::Terms terms() const;

@@ -15,8 +15,9 @@ namespace r2cc::agree {
 struct Card {
   std::string host;  // numeric
   uint16_t port = 0;
-  std::string where;  // for messages: address, host and process
-  std::string terms;  // textOf() of what must be alike
+  std::string where;   // for messages: address, host and process
+  std::string cannot;  // why it takes no part; empty: it does
+  std::string terms;   // textOf() of what must be alike
   uint64_t termsHash = 0;
   uint64_t agreement = 0;
   Key key{};  // of rank 0

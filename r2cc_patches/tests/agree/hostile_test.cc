@@ -100,13 +100,17 @@ TEST(agree_message_the_longest_fit) {
 TEST(agree_card_whole_and_broken) {
   Card card;
   card.host = "fe80::1%eth0", card.port = 4711, card.where = "here", card.agreement = 9, card.key[3] = 5;
+  card.cannot = "no descriptor", card.terms = "R2CC_MODE 3";
   const std::string text = encode(card);
   const Card back = decodeCard(text);
   CHECK_EQ(back.host, card.host);
   CHECK_EQ(back.where, "here");
+  CHECK_EQ(back.cannot, "no descriptor");
+  CHECK_EQ(back.terms, card.terms);
   CHECK_EQ(back.port, 4711);
   CHECK(back.key == card.key);
-  for (const std::string& wrong : {std::string(), text.substr(0, 20), "x" + text, text.substr(0, 33)}) {
+  const std::string cut = text.substr(0, text.size() - card.terms.size() - 1);
+  for (const std::string& wrong : {std::string(), text.substr(0, 20), "x" + text, text.substr(0, 33), cut}) {
     CHECK(THROWN(std::runtime_error, decodeCard(wrong)).find("same version") != std::string::npos);
   }
 }

@@ -75,30 +75,52 @@ TEST(agree_to_leave_takes_no_time_where_nobody_is_reached) {
   CHECK(std::chrono::steady_clock::now() - start < Ms(30000));
 }
 
-/// What is optional ends no job: a rank that cannot listen, or has no address, meets the others and says it.
+/// What is optional ends no job: a rank that cannot listen, or has no address, meets the others and says why. Then all
+/// know it, and it is said to users once.
 TEST(agree_a_rank_that_cannot_take_part_fails_nothing) {
   for (const int who : {0, 1, 2}) {
-    for (const char* address : {"203.0.113.1", "no address"}) {  // of another host; none at all
-      const bool listens = who == 0 || std::string(address) == "no address";
+    for (const std::string address : {"203.0.113.1", "no address"}) {  // of another host; none at all
+      const bool listens = who == 0 || address == "no address";
       if (!listens) continue;  // where it calls from is the kernel's to choose
-      Lines warned, logged;
+      Lines warned, others, logged;
       Setup setup(3);
       setup.tune = [&](Options& options) {
         options.gather = options.quiet = Ms(2);
-        if (options.rank == who) options.bindAddress = address, options.warn = warned.taker();
-        if (options.rank != who) options.log = logged.taker();
+        if (options.rank == who) options.bindAddress = address;
+        options.warn = (options.rank == 0 ? warned : others).taker();
+        options.log = logged.taker();
       };
       World world(setup);
       world[1].report("x");
       world.enterUpTo(500);
       CHECK(world.consistent());
-      CHECK_EQ(warned.count("no switch ever: this rank cannot take part: "), 1);
-      CHECK_EQ(logged.count("no switch ever: rank 0 cannot take part"), who == 0 ? 2 : 0);
+      const std::string why = address == "no address" ? "not a numeric address" : "the agreement cannot listen on";
+      const std::string said = "rank " + std::to_string(who) + " (" + address + ", host ";
+      CHECK_EQ(warned.count("no switch ever: " + said), 1);
+      CHECK_EQ(warned.count(std::string(") cannot take part: ") + why), 1);
+      CHECK_EQ(logged.count("no switch ever: " + said), 2);
+      CHECK_EQ(others.all(), "");
+      for (int rank = 0; rank < 3; rank++) CHECK_EQ(world[rank].never(), world[0].never());
+      CHECK_EQ(world[0].never().find(said), 0U);
       CHECK_EQ(world[0].stats().switches, 0U);
       world[who].abort();
       (void)THROWN(AgreementBroken, world[who].enter(1));
     }
   }
+}
+
+TEST(agree_of_several_ranks_that_cannot_take_part_the_first_is_named) {
+  Setup setup(4);
+  setup.tune = [](Options& options) {
+    if (options.rank > 0) options.cannot = std::string(5000, 'x');
+  };
+  World world(setup);
+  world.enterUpTo(50);
+  CHECK_EQ(world[3].never(), world[0].never());
+  CHECK_EQ(world[0].never().find("rank 1 ("), 0U);
+  CHECK(world[0].never().size() < 2000);
+  CHECK(world[0].never().find("x; nor can 2 more") != std::string::npos);
+  CHECK_EQ(world[1].stats().waits, 0U);
 }
 
 TEST(agree_a_link_local_address_is_called_through_an_interface_of_one_s_own) {

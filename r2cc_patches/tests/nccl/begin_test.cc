@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -39,14 +40,18 @@ class Ranks {
     standing().mode = 3;
     for (int rank = 0; rank < kRanks; rank++) comms_.push_back(std::make_unique<Beginner>(meeting_, rank, kRanks));
   }
+  std::array<std::string, kRanks> addresses{"127.0.0.1", "127.0.0.1", "127.0.0.1"};
+
   ncclComm& operator[](int rank) { return **comms_[static_cast<size_t>(rank)]; }
   Begun begin() {
     Begun begun;
     std::vector<std::thread> threads;
     threads.reserve(kRanks);
     for (size_t rank = 0; rank < kRanks; rank++) {
-      threads.emplace_back(
-          [&, rank] { begun.results[rank] = Schedules::make(&**comms_[rank], begun.schedules[rank]); });
+      threads.emplace_back([&, rank] {
+        meetsAt() = addresses[rank];
+        begun.results[rank] = Schedules::make(&**comms_[rank], begun.schedules[rank]);
+      });
     }
     for (std::thread& thread : threads) thread.join();
     begun.connected = meeting_.connected();
@@ -81,4 +86,19 @@ TEST(nccl_no_chain_channels_where_no_plan_can_ever_run) {
   noneFor([](Ranks&) { standing().nics = 0; });                   // our net hands all through
   noneFor([](Ranks& ranks) { ranks[1].ncclNet = otherNet(); });   // another communicator here goes over ours
   noneFor([](Ranks&) { standing().schedule = Schedule::Ring; });  // R2CC_SCHEDULE
+}
+
+/// Schedules are optional: the communicator is made without them, on all ranks, before anything is connected for them.
+TEST(nccl_a_rank_that_cannot_agree_leaves_all_without_schedules) {
+  for (const size_t who : {0, 1, 2}) {
+    for (const char* address : {"", "fe80::1%elsewhere", "203.0.113.1"}) {
+      if (who != 0 && *address == '2') continue;  // it does not listen
+      Ranks ranks;
+      ranks.addresses[who] = address;
+      const Begun begun = ranks.begin();
+      CHECK(begun.all(ncclSuccess));
+      CHECK_EQ(begun.without(), kRanks);
+      CHECK_EQ(begun.connected, 0);
+    }
+  }
 }

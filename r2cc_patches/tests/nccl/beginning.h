@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "comm.h"
@@ -53,6 +54,9 @@ class Beginner {
   const std::unique_ptr<ncclSharedResources> shared_ = std::make_unique<ncclSharedResources>();
   ncclComm* const comm_;
 };
+
+/// Where this thread's rank meets the others; empty: nowhere.
+std::string& meetsAt();
 
 /// Of another plugin.
 ncclNet_t* otherNet();
