@@ -7,13 +7,16 @@
 
 namespace r2cc::schedules {
 
-/// What this thread connects meanwhile has small buffers.
+/// What this thread connects meanwhile has small buffers, and is that schedule's (r2ccScheduleConnects).
 class SmallBuffers {
  public:
-  SmallBuffers();
+  explicit SmallBuffers(uint64_t schedule);
   ~SmallBuffers();
   SmallBuffers(const SmallBuffers&) = delete;
   SmallBuffers& operator=(const SmallBuffers&) = delete;
+
+ private:
+  const int before_;
 };
 
 /// Bytes of one of the NCCL_STEPS slots of such a buffer.

@@ -96,7 +96,7 @@ class MayCapture {
 /// Tells the net that what is connected meanwhile is there for schedules alone.
 class ForSchedules {
  public:
-  ForSchedules(const ncclComm* comm, uint64_t window, int turn) : schedule_(comm->commHash) {
+  ForSchedules(const ncclComm* comm, uint64_t window, int turn) : schedule_(comm->commHash), small_(schedule_) {
     r2ccScheduleConnects(1, schedule_, window, turn);
   }
   ~ForSchedules() { r2ccScheduleConnects(-1, schedule_, 0, 0); }

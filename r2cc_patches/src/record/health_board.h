@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "record/r2cc_health.h"
@@ -23,10 +24,16 @@ struct ScheduleConnection {
   int turn = -1;
 };
 
-/// Who knows says it of what its thread connects from now on: other communicators may connect at the same time. Where
-/// nobody says anything, all that is connected while a schedule connects is a schedule's.
-void connectsForSchedules(bool yes);
-bool threadConnectsForSchedules();
+/// A schedule in few bits, above 0: so it travels with what is to be connected, to the thread that does it. Two
+/// schedules of one process hardly ever have the same.
+constexpr uint32_t kMarks = (1U << 23) - 1;
+constexpr uint32_t markOf(uint64_t schedule) { return static_cast<uint32_t>(schedule % kMarks) + 1; }
+constexpr uint32_t kNoSchedule = 0;
+
+/// Who knows says what its thread connects for from now on, a mark or kNoSchedule: other communicators may connect at
+/// the same time. Where nobody says anything, all that is connected while a schedule connects is that one's.
+void connectsFor(uint32_t mark);
+std::optional<uint32_t> threadConnectsFor();
 
 class HealthBoard {
  public:
@@ -56,13 +63,18 @@ class HealthBoard {
   }
   void scheduleConnects(int begins, ScheduleConnection like) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (begins >= 0) made_ = like;
-    connects_ += begins;
+    const uint32_t mark = markOf(like.schedule);
+    Connecting& its = connecting_[mark];
+    its.ranks += begins;
+    if (begins >= 0) its.like = like, latest_ = mark;
+    if (its.ranks <= 0) connecting_.erase(mark);
   }
-  /// What a connection is that is made now.
+  /// What a connection is that this thread makes now.
   ScheduleConnection scheduleConnection() const {
+    const std::optional<uint32_t> mark = threadConnectsFor();
     const std::lock_guard<std::mutex> lock(mutex_);
-    return connects_ > 0 && threadConnectsForSchedules() ? made_ : ScheduleConnection{};
+    const auto its = connecting_.find(mark.value_or(latest_));
+    return its == connecting_.end() ? ScheduleConnection{} : its->second.like;
   }
 
  private:
@@ -75,8 +87,12 @@ class HealthBoard {
   };
   std::map<uint64_t, Uneven> uneven_;  // schedules that load NICs unevenly
   uint64_t plans_ = 0;
-  int connects_ = 0;  // threads that connect for schedules
-  ScheduleConnection made_;
+  struct Connecting {
+    int ranks = 0;  // in this process
+    ScheduleConnection like;
+  };
+  std::map<uint32_t, Connecting> connecting_;  // by mark: schedules that are connected now
+  uint32_t latest_ = kNoSchedule;
   bool failTogether_ = false;
 };
 

@@ -6,11 +6,14 @@
 
 namespace r2cc {
 namespace {
-thread_local bool connectsOrdinary = false;
-}
+constexpr uint32_t kUnsaid = UINT32_MAX;
+thread_local uint32_t threadsMark = kUnsaid;
+}  // namespace
 
-void connectsForSchedules(bool yes) { connectsOrdinary = !yes; }
-bool threadConnectsForSchedules() { return !connectsOrdinary; }
+void connectsFor(uint32_t mark) { threadsMark = mark; }
+std::optional<uint32_t> threadConnectsFor() {
+  return threadsMark == kUnsaid ? std::nullopt : std::optional<uint32_t>(threadsMark);
+}
 
 void HealthBoard::open(std::vector<R2ccNicHealth> nics, bool failTogether) {
   const std::lock_guard<std::mutex> lock(mutex_);

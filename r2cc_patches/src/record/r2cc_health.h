@@ -30,7 +30,8 @@ __attribute__((visibility("default"))) int r2ccNicsFailTogether(void);
  * whose NIC is gone going over one of the others, by its turn; 0: on each going over all of them. */
 __attribute__((visibility("default"))) void r2ccUnevenLoad(int begins, uint64_t schedule, int in_turn);
 
-/* From now on (1; 0: still, with another turn), or no more (-1), what this process connects belongs to that schedule.
+/* From now on (1; 0: still, with another turn), or no more (-1), what this process connects belongs to that schedule,
+ * the one that said so last. Inside NCCL each connection knows whose it is, as others are made at the same time.
  * Such a connection that left a NIC while a schedule ran comes home with the next plan: the one that runs counts on
  * that NIC being gone, and would overload others if it came back to it alone. NCCL may send on it while at most
  * `window` bytes are not known to be with the receiver, and two messages always; UINT64_MAX: as much as it likes.

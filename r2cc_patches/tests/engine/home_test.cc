@@ -64,7 +64,7 @@ class Away {
   Away() : rig(options(file_)) {
     rig.health(0).scheduleConnects(1, {1, UINT64_MAX, 0});
     connect();
-    rig.health(0).scheduleConnects(-1, {});
+    rig.health(0).scheduleConnects(-1, {1});
     connect();
     rig.start();
     lose(1);
@@ -110,6 +110,14 @@ class Away {
  public:
   Rig rig;
 };
+
+/// As NCCL's thread that connects for a schedule, or for none.
+void onThread(uint32_t mark, const std::function<void()>& connect) {
+  std::thread([&] {
+    connectsFor(mark);
+    connect();
+  }).join();
+}
 
 }  // namespace
 
@@ -267,14 +275,14 @@ TEST(net_what_a_schedule_connected_takes_one_other_nic_each_in_turn) {
   };
   for (const int turn : {0, 1, 2}) {
     rig.health(0).scheduleConnects(1, {1, UINT64_MAX, turn});
-    connect();
-    rig.health(0).scheduleConnects(-1, {});
+    rig.health(0).scheduleConnects(1, {2, UINT64_MAX, turn + 1});  // another communicator's, at the same time
+    onThread(markOf(1), connect);
+    rig.health(0).scheduleConnects(-1, {1});
+    rig.health(0).scheduleConnects(-1, {2});
   }
   rig.health(0).scheduleConnects(1, {1, UINT64_MAX, 0});
-  connectsForSchedules(false);  // another communicator's, meanwhile
-  connect();
-  connectsForSchedules(true);
-  rig.health(0).scheduleConnects(-1, {});
+  onThread(kNoSchedule, connect);  // another communicator's, meanwhile
+  rig.health(0).scheduleConnects(-1, {1});
   rig.start();
   // On which rail each is, of the first ones.
   const auto are = [&](const std::string& wanted) {
@@ -338,4 +346,32 @@ TEST(net_what_a_lost_nic_had_is_spread_also_over_nics_that_came_back) {
     CHECK(are({0, 4, 0}));
   }
   finish(rig);
+}
+
+TEST(net_schedules_that_connect_at_the_same_time_are_told_apart) {
+  HealthBoard board;
+  const auto made = [&board](uint32_t mark) {
+    ScheduleConnection found;
+    onThread(mark, [&] { found = board.scheduleConnection(); });
+    return found;
+  };
+  constexpr uint64_t kOne = 0xfedcba9876543210, kOther = 0xfedcba9876543211;
+  board.scheduleConnects(1, {kOne, 1000, 3});
+  board.scheduleConnects(1, {kOne, 1000, 3});  // two ranks of it
+  board.scheduleConnects(1, {kOther, 2000, -1});
+  CHECK_EQ(made(markOf(kOne)).schedule, kOne);
+  CHECK_EQ(made(markOf(kOne)).window, 1000U);
+  CHECK_EQ(made(markOf(kOne)).turn, 3);
+  CHECK_EQ(made(markOf(kOther)).schedule, kOther);
+  CHECK_EQ(made(kNoSchedule).schedule, 0U);
+  CHECK_EQ(board.scheduleConnection().schedule, kOther);  // who says nothing has what came last
+  board.scheduleConnects(0, {kOne, 1000, 4});
+  CHECK_EQ(made(markOf(kOne)).turn, 4);
+  board.scheduleConnects(-1, {kOne});
+  CHECK_EQ(made(markOf(kOne)).schedule, kOne);
+  board.scheduleConnects(-1, {kOne});
+  CHECK_EQ(made(markOf(kOne)).schedule, 0U);
+  CHECK_EQ(made(markOf(kOther)).schedule, kOther);
+  board.scheduleConnects(-1, {kOther});
+  CHECK_EQ(board.scheduleConnection().schedule, 0U);
 }

@@ -4,16 +4,27 @@
 #include "chain_buffers.h"
 #include "check.h"
 #include "r2cc_nccl.h"
+#include "record/health_board.h"
 
 using r2cc::schedules::SmallBuffers;
+
+namespace r2cc {
+namespace {
+thread_local uint32_t connects = 0;
+}
+void connectsFor(uint32_t mark) { connects = mark; }
+}  // namespace r2cc
 
 TEST(nccl_buffers_of_schedules_are_small_for_the_thread_that_connects_them) {
   CHECK_EQ(r2ccConnIndex(0), 0);
   {
-    const SmallBuffers outer;
+    const SmallBuffers outer(7);
+    const int index = r2ccConnIndex(0);
     {
-      const SmallBuffers inner;
+      const SmallBuffers inner(8);
+      CHECK(r2ccConnIndex(0) != index);
     }
+    CHECK_EQ(r2ccConnIndex(1), index);
     CHECK(r2ccConnIndex(0) != 0 && r2ccConnIndex(0) != 1);
     std::thread([] { CHECK_EQ(r2ccConnIndex(1), 1); }).join();
   }
@@ -23,7 +34,7 @@ TEST(nccl_buffers_of_schedules_are_small_for_the_thread_that_connects_them) {
 TEST(nccl_buffers_of_schedules_hold_what_a_kernel_hands_on) {
   int schedules = 0;
   {
-    const SmallBuffers small;
+    const SmallBuffers small(0xfedcba9876543210);
     schedules = r2ccConnIndex(0);
   }
   for (const int mib : {1, 2, 4, 8, 64, 128, 1024}) {
@@ -39,4 +50,24 @@ TEST(nccl_buffers_of_schedules_hold_what_a_kernel_hands_on) {
     CHECK(slot <= size / NCCL_STEPS);
   }
   CHECK_EQ(r2ccBuffSize(schedules, NCCL_PROTO_SIMPLE, 4 << 20), 2 << 20);
+}
+
+TEST(nccl_a_connection_s_index_says_to_which_schedule_it_belongs) {
+  for (const uint64_t schedule : {uint64_t{0}, uint64_t{1}, uint64_t{r2cc::kMarks}, UINT64_MAX}) {
+    int index = 0;
+    {
+      const SmallBuffers small(schedule);
+      index = r2ccConnIndex(0);
+    }
+    CHECK(index > 1);
+    std::thread([&] {  // NCCL's, that connects for all communicators of the process
+      r2ccConnects(index);
+      CHECK_EQ(r2cc::connects, r2cc::markOf(schedule));
+      for (const int own : {0, 1}) {
+        r2ccConnects(own);
+        CHECK_EQ(r2cc::connects, r2cc::kNoSchedule);
+      }
+    })
+        .join();
+  }
 }
