@@ -73,6 +73,23 @@ TEST(nccl_schedules_begin_with_chain_channels) {
   CHECK(begun.connected > 0);
 }
 
+/// With CUDA graphs NCCL does the host's part of it long after it was enqueued, maybe after the next plan.
+TEST(nccl_what_was_enqueued_keeps_its_tree_whatever_its_channel_has_then) {
+  Ranks ranks;
+  const Begun begun = ranks.begin();
+  Schedules& schedules = *begun.schedules[1];
+  CHECK(schedules.treeNow(0) == nullptr);  // NCCL's own
+  ncclTree& tree = ranks[1].channels[1].tree;
+  tree.up = 0, tree.down[0] = 2;
+  const ncclTree* const then = schedules.treeNow(1);
+  tree.up = 2, tree.down[0] = -1;
+  const ncclTree* const now = schedules.treeNow(1);
+  CHECK_EQ(then->up, 0);
+  CHECK_EQ(then->down[0], 2);
+  CHECK_EQ(now->up, 2);
+  CHECK_EQ(now->down[0], -1);
+}
+
 /// Chains there would only cost time, memory and descriptors.
 TEST(nccl_no_chain_channels_where_no_plan_can_ever_run) {
   const auto noneFor = [](const std::function<void(Ranks&)>& change) {

@@ -52,6 +52,7 @@ int Meeting::connected() {
 Beginner::Beginner(Meeting& meeting, int rank, int ranks)
     : seat_{meeting, rank},
       nodes_(static_cast<size_t>(ranks)),
+      topo_(static_cast<ncclTopoSystem*>(calloc(1, sizeof(ncclTopoSystem))), free),
       comm_(static_cast<ncclComm*>(calloc(1, sizeof(ncclComm)))) {
   std::iota(nodes_.begin(), nodes_.end(), 0);
   comm_->bootstrap = &seat_;
