@@ -1,6 +1,7 @@
 #include "world.h"
 
 #include <algorithm>
+#include <future>
 #include <stdexcept>
 
 namespace r2cc::agree::test {
@@ -65,10 +66,11 @@ World::World(const Setup& setup)
 }
 
 void World::inThreads(const std::function<void(int rank)>& what) {
-  std::vector<std::thread> threads;
+  std::vector<std::future<void>> threads;
   threads.reserve(agreements_.size());
-  for (int rank = 0; rank < ranks(); rank++) threads.emplace_back(what, rank);
-  for (std::thread& thread : threads) thread.join();
+  for (int rank = 0; rank < ranks(); rank++) threads.push_back(std::async(std::launch::async, what, rank));
+  for (const std::future<void>& thread : threads) thread.wait();
+  for (std::future<void>& thread : threads) thread.get();  // throws what one of them threw
 }
 
 void World::enter(int rank) {
@@ -104,13 +106,10 @@ void World::enterUpTo(uint64_t group) {
 }
 
 bool World::consistent() const {
-  for (const auto& a : seen_) {
-    for (const auto& b : seen_) {
-      const size_t both = std::min(a.size(), b.size());
-      if (!std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(both), b.begin())) return false;
-    }
-  }
-  return true;
+  const auto shorter = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+  const auto& most = *std::max_element(seen_.begin(), seen_.end(), shorter);
+  return std::all_of(seen_.begin(), seen_.end(),
+                     [&most](const auto& seen) { return std::equal(seen.begin(), seen.end(), most.begin()); });
 }
 
 std::string World::logged() {
