@@ -234,7 +234,7 @@ bool SendConnection::progressLane(Lane& lane) {
     Request& r = requests_[lane.posted.front()];
     int done = 0;
     if (lane.inner.net->test(r.inner, &done, nullptr) != ncclSuccess) return laneError(lane), moved;
-    if (!done) return moved;
+    if (!done) return notOver_++, moved;
     lane.posted.pop();
     bytes += r.size;
     moved = true;

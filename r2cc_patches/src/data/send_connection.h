@@ -172,6 +172,7 @@ class SendConnection final : public Connection {
   bool betterElsewhere(const Lane& lane, int64_t patience, int64_t now);
   int64_t patienceNs(int64_t now) const;
   int64_t leastNs(const Lane& lane, size_t bytes) const;
+  LanePtr laneInUse() const;
   bool peerAnswers(int64_t now) const;
   int64_t laneLimitNs() const;
   void askPeer(const Lane& lane, int64_t now);
@@ -181,6 +182,7 @@ class SendConnection final : public Connection {
     int64_t ns = 0;       // for which the network was waited for, since a message last got through
     uint64_t resent = 0;  // what its transport had sent again when that began
     uint32_t lane = kNoLane;
+    uint64_t notOver = 0;                         // answers when it was last looked at
     bool lossy = false;                           // packets were sent again meanwhile
     std::map<const Path*, uint64_t> elsewhere{};  // what was confirmed there when it was first looked at
   };
@@ -304,6 +306,7 @@ class SendConnection final : public Connection {
   LeaveWait leave_;
   int64_t lastLeaveLook_ = 0;
   uint64_t refusals_ = 0;  // messages that a lane did not take
+  uint64_t notOver_ = 0;   // answers of a lane that its oldest message is not over
   uint64_t waitAcked_ = 0;
   int64_t lastVerdictLook_ = 0, lastAskedPeer_ = 0;
   int64_t slowestNs_ = 0, slowestAt_ = 0;  // the longest such wait of a lane that was well

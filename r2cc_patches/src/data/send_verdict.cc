@@ -133,6 +133,16 @@ int64_t SendConnection::leastNs(const Lane& lane, size_t bytes) const {
   return gbit > 0 ? static_cast<int64_t>(static_cast<double>(bytes) * 8 / (gbit * kLeastOfNic)) : 0;
 }
 
+/// That of the oldest message which its transport has not said is over.
+LanePtr SendConnection::laneInUse() const {
+  LanePtr out;
+  for (const LanePtr& lane : lanes_) {
+    if (lane->posted.empty() || lane->state != LaneState::Up || lane->error) continue;
+    if (out == nullptr || lane->posted.front() < out->posted.front()) out = lane;
+  }
+  return out;
+}
+
 /// The lane of the oldest message, when it has stood still for too long.
 LanePtr SendConnection::stuckLane(int64_t now) {
   const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), safeBelow());
@@ -149,7 +159,11 @@ LanePtr SendConnection::stuckLane(int64_t now) {
     if (lane->inner.ops->needsAck) return nullptr;  // a transport that tells nothing
     const Owned owned(owner_, Owned::Wait::No);
     if (!owned) return nullptr;
-    if (acked >= posted_) return wait_ = {}, nullptr;  // all arrived; NCCL has not asked yet
+    if (acked >= posted_) {  // all arrived: NCCL has not asked yet, or its transport never says that it is over
+      if (std::exchange(wait_.notOver, notOver_) == notOver_) return nullptr;
+      lane = laneInUse();
+      if (lane == nullptr) return wait_ = {}, nullptr;
+    }
     s.waits = !lane->posted.empty();
     onTheWayNs = s.waits ? leastNs(*lane, requests_[lane->posted.front()].size) : 0;
   }

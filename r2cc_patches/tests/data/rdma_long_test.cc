@@ -69,6 +69,29 @@ TEST(net_rdma_a_sender_that_asks_late_loses_no_lane) {
   rig.stop();
 }
 
+/// The receiver has it, NCCL asks and asks, and no completion ever comes: another lane's word ends it.
+TEST(net_rdma_a_completion_that_is_lost_costs_its_lane_alone) {
+  for (const int mode : {1, 2}) {
+    RigOptions o = rdma(4);
+    o.mode = mode;
+    Rig rig(o);
+    const Stream& s = rig.stream(0, 1, 0, kBefore + 200);
+    s.sender->limit = s.receiver->limit = kBefore;
+    rig.start();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == kBefore; }));
+    const size_t before = rig.decided(Type::Freeze);
+    rig.fabric.endSendsLate(msToNs(60'000));
+    s.sender->limit = s.receiver->limit = kBefore + 1;
+    CHECK(Rig::within(msToNs(3000), [&] { return rig.decided(Type::Freeze) > before; }));
+    rig.fabric.endSendsLate(0);
+    s.sender->limit = s.receiver->limit = UINT64_MAX;
+    CHECK(rig.allDone(kLimitNs));
+    CHECK_EQ(rig.decided(Type::Freeze), before + 1);
+    rig.stop();
+    CHECK_EQ(s.receiver->wrong(), "");
+  }
+}
+
 TEST(net_file_limit_is_raised_and_never_lowered) {
   rlimit before{};
   CHECK_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
